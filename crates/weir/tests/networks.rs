@@ -232,6 +232,23 @@ fn what_is_kept_outlives_a_reload_and_a_network_is_created_beside_others() {
         s.refused(&["net", "set", "guest", "s1", "colour=1"], 2).contains("unknown key 'colour'")
     );
     assert!(s.refused(&["net", "set", "guest", "s9", "path=slow"], 2).contains("There are: s1"));
+    // A guard is of a network that is there, and stays when that goes.
+    let all = s.ask(&["net", "list", "-o", "toml"]);
+    let guard = |network: &str| {
+        format!(
+            "{all}[[guard]]\nname = 'flood'\nnetwork = '{network}'\nrate = 'slow-frames'\nabove = 9\n"
+        )
+    };
+    let lab = text(&s.lab(&guard("geust")));
+    let told = s.refused(&["apply", &lab], 2);
+    assert!(told.contains("lab.toml:") && told.contains("did you mean 'guest'?"), "{told}");
+    s.apply(&guard("guest"));
+    let told = s.ask(&["net", "delete", "guest"]);
+    assert!(
+        told.contains("guard 'flood' stays, and watches nothing until there is a network 'guest'"),
+        "{told}"
+    );
+    s.ask(&["net", "create", &text(&file)]);
     east.stop();
 }
 

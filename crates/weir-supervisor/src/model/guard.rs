@@ -2,7 +2,8 @@
 //!
 //! Room: plain data and its own checks. [`crate::guard`] says when one applies.
 
-use crate::refusal::{Refusal, Way};
+use super::Lab;
+use crate::refusal::{Refusal, Way, instead};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -84,7 +85,50 @@ impl Act {
     }
 }
 
-/// Guards that are as they must be; whether their networks are there is not asked: those may come and go.
+impl Guard {
+    /// What it watches that a lab does not have, if anything; where, in the guard.
+    fn missing(&self, lab: &Lab) -> Option<(&'static str, String)> {
+        let network = self.network.as_ref()?;
+        let Some(n) = lab.network(network) else {
+            let near = instead(network, lab.network.iter().map(|n| n.name.as_str()));
+            return Some(("network", format!("no network '{network}': {near}")));
+        };
+        let node = self.node.as_ref().filter(|v| n.node(v).is_none())?;
+        let near = instead(node, n.node.iter().map(|v| v.name.as_str()));
+        Some(("node", format!("network '{network}' has no node '{node}': {near}")))
+    }
+}
+
+/// Whether a lab has what each of its guards names: of one that is said whole. In one that holds a guard stays when its network or
+/// node goes, so that nobody is rid of it who deletes what is his and makes it again.
+///
+/// # Errors
+/// The first that names what is not there.
+pub fn named(lab: &Lab) -> Result<(), Refusal> {
+    let mut missing = lab.guard.iter().enumerate().filter_map(|(i, g)| Some((i, g.missing(lab)?)));
+    match missing.next() {
+        None => Ok(()),
+        Some((i, (key, text))) => Err(Refusal::new(Way::item("guard", i).key(key), text)),
+    }
+}
+
+/// Guards that watched something before a change and nothing after it: each in a line.
+pub fn left_idle(before: &Lab, after: &Lab) -> Vec<String> {
+    let was = |g: &&Guard| before.guard.contains(g) && g.missing(before).is_none();
+    let mut lines = Vec::new();
+    for g in after.guard.iter().filter(was) {
+        let what = match (&g.network, &g.node) {
+            (Some(n), Some(v)) if g.missing(after).is_some() => format!("node '{n}.{v}'"),
+            (Some(n), None) if g.missing(after).is_some() => format!("network '{n}'"),
+            _ => continue,
+        };
+        lines
+            .push(format!("guard '{}' stays, and watches nothing until there is a {what}", g.name));
+    }
+    lines
+}
+
+/// Guards that are as they must be by themselves; [`named`] says whether what they name is there.
 pub(super) fn check(g: &Guard, at: &Way) -> Result<(), Refusal> {
     let refuse = |key, text: &str| Err(Refusal::new(at.key(key), text));
     if !(1..=3600).contains(&g.for_s) {
@@ -99,4 +143,54 @@ pub(super) fn check(g: &Guard, at: &Way) -> Result<(), Refusal> {
         return refuse("act", text);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lab(guards: &str) -> Lab {
+        let nodes = "[[network]]\nname = 'red'\nnode = [{ name = 's1', host = 'h' }]\n";
+        toml::from_str(&format!("{nodes}{guards}")).unwrap()
+    }
+
+    fn guard(named: &str) -> String {
+        format!("[[guard]]\nname = 'flood'\nrate = 'received-frames'\nabove = 1\n{named}")
+    }
+
+    #[test]
+    fn what_a_guard_names_is_there() {
+        for fine in ["", "network = 'red'", "network = 'red'\nnode = 's1'"] {
+            assert_eq!(named(&lab(&guard(fine))), Ok(()), "{fine}");
+        }
+        for (wrong, at, says) in [
+            ("network = 'reed'", "guard[0].network", "no network 'reed': did you mean 'red'?"),
+            (
+                "network = 'red'\nnode = 's7'",
+                "guard[0].node",
+                "network 'red' has no node 's7': did you mean 's1'?",
+            ),
+        ] {
+            let r = named(&lab(&guard(wrong))).unwrap_err();
+            assert_eq!(r.at.to_string(), at);
+            assert!(r.text.starts_with(says), "{}", r.text);
+        }
+    }
+
+    #[test]
+    fn a_guard_whose_network_goes_is_told_once() {
+        let one = guard("network = 'red'\nnode = 's1'");
+        let all = guard("").replace("flood", "any");
+        let before = lab(&(one + "\n" + &all));
+        let gone = Lab { network: Vec::new(), ..before.clone() };
+        let told = left_idle(&before, &gone);
+        assert_eq!(
+            told,
+            ["guard 'flood' stays, and watches nothing until there is a node 'red.s1'"]
+        );
+        // Neither again, nor when it comes back, nor where nothing has changed.
+        for (a, b) in [(&gone, &gone), (&gone, &before), (&before, &before)] {
+            assert_eq!(left_idle(a, b), [""; 0]);
+        }
+    }
 }

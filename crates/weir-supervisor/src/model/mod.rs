@@ -10,7 +10,7 @@
 
 mod carry;
 mod check;
-mod guard;
+pub mod guard;
 mod identity;
 mod program;
 pub mod router;

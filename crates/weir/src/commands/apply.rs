@@ -5,7 +5,7 @@
 use super::net::{Kept, report};
 use super::say::say;
 use crate::net::change::Verify;
-use crate::net::lab::LabFile;
+use crate::net::lab::{LabFile, checked_whole};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -41,6 +41,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> Result<()> {
     let file = LabFile::load(&args.lab)?;
+    checked_whole(&file.lab, Some(&file))?;
     let mut keeper = args.kept.open()?;
     let prepared = keeper.prepare(file.lab.clone(), Some(&file), Verify::AsTheLabSays)?;
     report(&prepared)?;

@@ -4,7 +4,7 @@ use super::apply::{self, Devices, Model};
 use super::diff::{Step, diff};
 use super::plan::Plan;
 use super::read;
-use crate::net::lab::{LabFile, checked};
+use crate::net::lab::{LabFile, checked_whole};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_dataplane::DataPlane;
@@ -351,7 +351,7 @@ fn every_lab_can_be_run() {
         let is_lab = std::fs::read_to_string(&path).is_ok_and(|t| t.contains("[[host]]"));
         if is_lab {
             let file = LabFile::load(&path).unwrap_or_else(|e| panic!("{e:#}"));
-            checked(&file.lab, Some(&file)).unwrap_or_else(|e| panic!("{e:#}"));
+            checked_whole(&file.lab, Some(&file)).unwrap_or_else(|e| panic!("{e:#}"));
             seen += 1;
         } else if path.extension().is_some_and(|e| e == "toml") {
             let plan = read::load(&path).unwrap_or_else(|e| panic!("{e}"));

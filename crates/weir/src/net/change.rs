@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::Path;
 use weir_supervisor::away::{Move, moves};
 use weir_supervisor::goal::Goal;
-use weir_supervisor::model::Lab;
+use weir_supervisor::model::{Lab, guard};
 use weir_supervisor::observed::Observed;
 use weir_supervisor::plan::Step;
 use weir_supervisor::refusal::{Refusal, Way as Place};
@@ -51,6 +51,8 @@ pub struct Prepared {
     target: State,
     /// What is not done at hosts that do not answer.
     pub missed: Vec<Missed>,
+    /// Guards that watch nothing any more then, each in a line.
+    pub idle: Vec<String>,
     /// What it takes.
     pub steps: Vec<Step>,
     /// Nodes that go to other hosts then, or come back.
@@ -177,9 +179,10 @@ impl Keeper {
         let missed = known.missed(&reached, split.gone, &lab);
         let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
         let before = before.map(|g| g.wanted).unwrap_or_default();
+        let idle = guard::left_idle(&now.lab, &lab);
         let revision = self.saved.state.revision + 1;
         let target = State { revision, lab, places: goal.places, links: goal.links };
-        Ok(Prepared { nodes: reached.nodes, known, target, missed, steps, moves, before })
+        Ok(Prepared { nodes: reached.nodes, known, target, missed, idle, steps, moves, before })
     }
 
     /// Whether a prepared change would change nothing at all, the store included.

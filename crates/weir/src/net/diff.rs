@@ -23,7 +23,7 @@ pub struct Told {
     pub added: Vec<String>,
 }
 
-/// All steps of a change, and before them what is not done.
+/// All steps of a change, and before them what is not done, and which guards watch nothing any more.
 pub fn told(p: &Prepared) -> Vec<Told> {
     let moves = p.moves.iter().map(|m| Told {
         line: m.to_string(),
@@ -31,7 +31,9 @@ pub fn told(p: &Prepared) -> Vec<Told> {
         network: Some(m.network.clone()),
         ..Told::default()
     });
-    p.missed.iter().map(missed).chain(p.steps.iter().map(|s| one(p, s))).chain(moves).collect()
+    let idle = p.idle.iter().map(|line| Told { line: line.clone(), ..Told::default() });
+    let missed = p.missed.iter().map(missed).chain(idle);
+    missed.chain(p.steps.iter().map(|s| one(p, s))).chain(moves).collect()
 }
 
 fn missed(m: &Missed) -> Told {

@@ -11,7 +11,7 @@ use anyhow::{Error, Result};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
-use weir_supervisor::model::{Lab, check};
+use weir_supervisor::model::{Lab, check, guard};
 use weir_supervisor::refusal::{Refusal, Seg, Way};
 
 /// A LAB file as it was read.
@@ -59,6 +59,15 @@ pub fn refused(file: Option<&LabFile>, r: &Refusal) -> Error {
 /// The first thing that can't be.
 pub fn checked(lab: &Lab, file: Option<&LabFile>) -> Result<()> {
     check(lab, &Flows).and_then(|()| programs::check(lab)).map_err(|r| refused(file, &r))
+}
+
+/// Checks a lab that is said whole, as by a LAB file: what is in nobody's text is not there.
+///
+/// # Errors
+/// The first thing that can't be.
+pub fn checked_whole(lab: &Lab, file: Option<&LabFile>) -> Result<()> {
+    checked(lab, file)?;
+    guard::named(lab).map_err(|r| refused(file, &r))
 }
 
 /// Files are looked for beside the LAB file that names them; the store keeps where they are.

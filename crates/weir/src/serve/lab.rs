@@ -9,7 +9,7 @@ use super::networks::{How, etag, tagged};
 use super::problem::Problem;
 use super::take::{Asked, IfMatch, Named, Said};
 use crate::net::change::Way;
-use crate::net::lab::checked;
+use crate::net::lab::checked_whole;
 use crate::net::nodes::Nodes;
 use axum::Json;
 use axum::extract::State;
@@ -116,7 +116,7 @@ pub async fn apply(
     absolute(&lab)?;
     let change = app.change(caller, how.dry(), move |held, _| {
         // What could never be is that, whatever held (RFC 9110 §13.2.1).
-        checked(&lab, None)?;
+        checked_whole(&lab, None)?;
         if_match.holds(&etag(held))?;
         *held = lab;
         Ok(())

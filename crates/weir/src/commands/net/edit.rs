@@ -265,7 +265,10 @@ fn changed(
     let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
     match form {
         Form::Text => report(&prepared)?,
-        Form::Json => prepared.missed.iter().for_each(|m| note(format_args!("weir: {m}"))),
+        Form::Json => {
+            prepared.missed.iter().for_each(|m| note(format_args!("weir: {m}")));
+            prepared.idle.iter().for_each(|g| note(format_args!("weir: {g}")));
+        }
     }
     if keeper.is_done(&prepared) {
         let n = keeper.saved.state.revision;
