@@ -10,6 +10,7 @@
 
 mod carry;
 mod check;
+mod frr;
 pub mod guard;
 mod identity;
 mod program;

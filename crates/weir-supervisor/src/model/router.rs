@@ -3,6 +3,7 @@
 //! Room: plain data and what can be checked of it alone. In LAB files `[network.node.router]`; the same words
 //! go to the node API.
 
+use super::frr::{self, STATICD};
 use crate::refusal::{Refusal, Way, instead};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ pub struct Router {
     /// FRR's configuration, as in frr.conf. Without it and without daemons there is no FRR.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frr: Option<String>,
-    /// FRR's daemons beside zebra: `["ospfd", "bgpd"]`.
+    /// FRR's daemons beside zebra: `["ospfd", "bgpd"]`; `staticd` runs by itself where `frr` has static routes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub daemons: Vec<String>,
     /// Other programs that run inside, each with its arguments.
@@ -156,6 +157,17 @@ impl Router {
         self.interface.get(port).map_or(port, String::as_str)
     }
 
+    /// FRR's daemons that run beside zebra: those that are listed, and that of static routes where there are such.
+    pub fn running(&self) -> Vec<String> {
+        let mut all = self.daemons.clone();
+        let text = self.frr.as_deref().unwrap_or_default();
+        let routes = frr::sections(text).any(|s| s.daemon == STATICD);
+        if routes && !all.iter().any(|d| d == STATICD) {
+            all.push(STATICD.to_owned());
+        }
+        all
+    }
+
     /// The MAC address that it is given, if it is one that an interface may have.
     pub fn mac(&self) -> Option<[u8; 6]> {
         let mut bytes = [0; 6];
@@ -233,6 +245,9 @@ pub fn check(r: &Router, ports: &[&str], at: &Way) -> Result<(), Refusal> {
     if r.frr.as_ref().is_some_and(|t| t.len() > LONGEST_TEXT || t.contains('\0')) {
         return refuse("frr", "frr: a text of at most a megabyte, without zeros".to_owned());
     }
+    if let Some(text) = unread(r) {
+        return refuse("frr", text);
+    }
     for words in &r.run {
         let absolute = words.first().is_some_and(|w| w.starts_with('/'));
         if !absolute || words.iter().any(|w| w.contains('\0')) {
@@ -251,4 +266,76 @@ pub fn check(r: &Router, ports: &[&str], at: &Way) -> Result<(), Refusal> {
         return refuse("memory_bytes", format!("memory_bytes = {n}: at least {LEAST_MEMORY}"));
     }
     Ok(())
+}
+
+/// A part of FRR's configuration that no daemon would read, and what mends it.
+fn unread(r: &Router) -> Option<String> {
+    let there = r.running();
+    let mut all = frr::sections(r.frr.as_deref()?);
+    let s = all.find(|s| !there.iter().any(|d| d == s.daemon))?;
+    let shown: String = s.text.chars().take(64).collect();
+    let what = format!("frr: line {}, '{shown}': FRR's {} reads that", s.line, s.daemon);
+    if !DAEMONS.contains(&s.daemon) {
+        return Some(format!("{what}, which a router can't have: take it away"));
+    }
+    let listed = r.daemons.iter().map(String::as_str).chain([s.daemon]);
+    let listed: Vec<String> = listed.map(|d| format!("\"{d}\"")).collect();
+    Some(format!("{what}, and it is not there: say daemons = [{}]", listed.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn router(daemons: &[&str], frr: &str) -> Router {
+        let daemons = daemons.iter().map(|d| (*d).to_owned()).collect();
+        Router { daemons, frr: Some(frr.to_owned()), ..Router::default() }
+    }
+
+    #[test]
+    fn what_no_daemon_would_read_is_refused_with_its_line() {
+        let told = |daemons: &[&str], frr: &str| {
+            let r = check(&router(daemons, frr), &[], &Way::default()).err()?;
+            assert_eq!(r.at.to_string(), "frr");
+            Some(r.text)
+        };
+        let bgp = "hostname r\n!\nrouter bgp 65000\n neighbor 10.0.0.1 bfd\n";
+        assert_eq!(
+            told(&["ospfd"], bgp).unwrap(),
+            "frr: line 3, 'router bgp 65000': FRR's bgpd reads that, and it is not there: \
+             say daemons = [\"ospfd\", \"bgpd\"]"
+        );
+        assert_eq!(told(&["bgpd"], bgp), None);
+        for (section, daemon) in [
+            ("router ospf", "ospfd"),
+            ("router ospf6", "ospf6d"),
+            ("router rip", "ripd"),
+            ("router ripng", "ripngd"),
+            ("router isis 1", "isisd"),
+            ("mpls ldp", "ldpd"),
+            ("bfd", "bfdd"),
+            ("interface e0\n ip pim", "pimd"),
+        ] {
+            let without = told(&[], section).unwrap_or_default();
+            assert!(without.contains(&format!("daemons = [\"{daemon}\"]")), "{section}: {without}");
+            assert_eq!(told(&[daemon], section), None, "{section}");
+        }
+        let fabric = told(&[], "router openfabric 1").unwrap();
+        assert!(fabric.contains("fabricd reads that, which a router can't have"), "{fabric}");
+        // Nobody's alone, or nothing at all.
+        let fine = "! router bgp 1\nno router ospf\ninterface e0\n ip address 10.0.0.1/24\nip router-id 1.1.1.1\n";
+        assert_eq!(told(&[], fine), None);
+    }
+
+    #[test]
+    fn static_routes_have_their_daemon_by_themselves() {
+        for routes in
+            ["ip route 10.0.0.0/8 10.2.0.2", "vrf a\n ipv6 route ::/0 fe80::1 e0\nexit-vrf"]
+        {
+            assert_eq!(router(&["ospfd"], routes).running(), ["ospfd", "staticd"], "{routes}");
+            assert_eq!(router(&["staticd"], routes).running(), ["staticd"]);
+            assert_eq!(check(&router(&[], routes), &[], &Way::default()), Ok(()));
+        }
+        assert_eq!(router(&["ospfd"], "hostname r").running(), ["ospfd"]);
+    }
 }

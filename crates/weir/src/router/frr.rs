@@ -3,13 +3,14 @@
 //! Room: files in the router's folder, FRR's own programs. Called by [`super::node`] and by what watches
 //! programs. Source: FRR 8.4's zebra(8), vtysh(1).
 //!
-//! All daemons start without a word and are configured by `vtysh -b`, which tells each what is its own of
-//! the one text, and says what it does not understand.
+//! The text is read by `vtysh -C` before anything starts. All daemons start without a word and are configured by `vtysh -b`,
+//! which tells each what is its own of the one text, and says what that refuses.
 
 use super::programs::{Place, Program};
 use anyhow::{Context, Result, anyhow, bail};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// FRR in one router.
@@ -28,6 +29,11 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The daemon that all others ask, and where, in the router's folder.
 const ZEBRA: &str = "zebra";
 const ZEBRAS: &str = "zserv.api";
+
+/// The text, until it is understood: daemons that run may ask for the one before meanwhile.
+const NEW: &str = "frr.conf.new";
+/// What tells the daemons, and reads for them.
+const VTYSH: &str = "/usr/bin/vtysh";
 
 /// Where FRR's daemons are.
 fn home() -> Result<&'static str> {
@@ -48,16 +54,16 @@ fn user() -> (&'static str, Option<(u32, u32)>) {
 }
 
 impl Frr {
-    /// Writes FRR's files into a router's folder; what is to be started.
+    /// Writes FRR's files into a router's folder, if the text is one that FRR understands; what is to be started.
     ///
     /// # Errors
-    /// FRR is missing, or the files can't be written.
+    /// FRR is missing, does not understand the text, or the files can't be written.
     pub fn prepare(folder: &Path, daemons: &[String], text: &str) -> Result<(Self, Vec<Program>)> {
         let home = home()?;
         let (user, id) = user();
         let mut all = vec![ZEBRA.to_owned()];
         all.extend(daemons.iter().filter(|d| *d != ZEBRA).cloned());
-        let mut files = vec![("frr.conf".to_owned(), text), ("vtysh.conf".to_owned(), "")];
+        let mut files = vec![(NEW.to_owned(), text), ("vtysh.conf".to_owned(), "")];
         files.extend(all.iter().map(|d| (format!("{d}.conf"), "")));
         let owned = |path: &Path| -> Result<()> {
             if let Some((uid, gid)) = id {
@@ -72,6 +78,8 @@ impl Frr {
             std::fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
             owned(&path)?;
         }
+        understood(folder)?;
+        std::fs::rename(folder.join(NEW), folder.join("frr.conf")).context("frr.conf")?;
         let at = |name: &str| folder.join(name).display().to_string();
         let mut programs = Vec::new();
         for d in &all {
@@ -163,14 +171,39 @@ impl Frr {
                 self.go_on(until, d, &socket, gone)?;
             }
         }
-        let folder = self.folder.display().to_string();
-        let words = ["/usr/bin/vtysh", "-b", "--vty_socket", &folder, "--config_dir", &folder];
-        let words = words.map(str::to_owned).to_vec();
-        let said = place.run(&Program { name: "vtysh".to_owned(), words })?;
-        // It ends well also where it was not understood.
-        match said.lines().find(|l| l.contains("% ") || l.starts_with("line ")) {
-            Some(line) => bail!("frr: {}", line.trim()),
-            None => Ok(()),
+        let words = [&[VTYSH.to_owned(), "-b".to_owned()], &places(&self.folder)[..]].concat();
+        judged(&place.run(&Program { name: "vtysh".to_owned(), words })?)
+    }
+}
+
+/// Where vtysh finds the router's daemons and configuration.
+fn places(folder: &Path) -> [String; 4] {
+    let folder = folder.display().to_string();
+    ["--vty_socket".to_owned(), folder.clone(), "--config_dir".to_owned(), folder]
+}
+
+/// Whether FRR understands the new text in a router's folder; no daemon is asked.
+fn understood(folder: &Path) -> Result<()> {
+    let mut c = Command::new(VTYSH);
+    c.arg("-C").arg("-f").arg(folder.join(NEW)).args(places(folder)).stdin(Stdio::null());
+    judged(&c.output().context(VTYSH)?)
+}
+
+/// What vtysh says of a configuration: the first line that is not understood or refused, in FRR's words, with its number.
+fn judged(o: &Output) -> Result<()> {
+    let both = [&*o.stdout, &*o.stderr].concat();
+    let said = String::from_utf8_lossy(&both);
+    // It ends well also where it was not understood, and its last line then counts such lines only.
+    let wrong = |l: &&str| l.contains("% ") || l.starts_with("line ");
+    match said.lines().find(wrong) {
+        Some(line) => {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            bail!("frr: {}", words.join(" ").chars().take(300).collect::<String>())
+        }
+        None if o.status.success() => Ok(()),
+        None => {
+            let last = said.lines().rev().find(|l| !l.trim().is_empty());
+            bail!("vtysh: {}", last.unwrap_or("it gives no reason"))
         }
     }
 }
@@ -179,6 +212,8 @@ impl Frr {
 mod tests {
     use super::*;
     use std::os::unix::net::UnixListener;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
 
     #[test]
     fn daemons_wait_for_zebra_and_nobody_else_does() {
@@ -196,5 +231,42 @@ mod tests {
         let gone = || Some("zebra has ended by itself".to_owned());
         let why = frr.wait_to_start(&staticd, &mut { gone }).unwrap_err();
         assert_eq!(why.to_string(), "zebra has ended by itself");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told_in_frrs_words_with_its_line() {
+        let said = |code: i32, text: &str| Output {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: text.as_bytes().to_vec(),
+            stderr: b"Configuration file processing failure: 2\n".to_vec(),
+        };
+        let text = "line 4: % Unknown command[17]:  ip adress 10.0.0.1/24\n\nline 6: % Unknown command[17]: x\n";
+        for code in [0, 2] {
+            let why = judged(&said(code, text)).unwrap_err().to_string();
+            assert_eq!(why, "frr: line 4: % Unknown command[17]: ip adress 10.0.0.1/24");
+        }
+        let why = judged(&said(2, "")).unwrap_err().to_string();
+        assert_eq!(why, "vtysh: Configuration file processing failure: 2");
+        assert!(judged(&said(0, "")).is_ok());
+    }
+
+    /// As FRR itself says it.
+    #[test]
+    #[allow(clippy::print_stderr, reason = "tests say what they skip")]
+    fn frr_is_asked_before_anything_starts() {
+        if !Path::new(VTYSH).exists() {
+            return eprintln!("SKIPPED: frr is asked before anything starts: needs frr");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let with = |text: &str| {
+            std::fs::write(folder.path().join(NEW), text).unwrap();
+            std::fs::write(folder.path().join("vtysh.conf"), "").unwrap();
+            understood(folder.path())
+        };
+        with("hostname r\n!\nip route 10.0.0.0/8 10.1.0.1\n").unwrap();
+        let why =
+            with("hostname r\n!\ninterface e0\n ip adress 10.0.0.1/24\n").unwrap_err().to_string();
+        assert!(why.starts_with("frr: line 4: % Unknown command"), "{why}");
+        assert!(why.ends_with("ip adress 10.0.0.1/24"), "{why}");
     }
 }

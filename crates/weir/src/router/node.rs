@@ -257,7 +257,8 @@ impl Routers {
         if let Some(whole) = parts.last() {
             one.follower = self.follow(live, &one.router, whole, &one.wires).map_err(work)?;
         }
-        let started = start(&one.place, &one.router).map_err(bad_anyhow).and_then(|p| {
+        let started = prepared(&one.place, &one.router).and_then(|p| start(&one.place, p));
+        let started = started.map_err(bad_anyhow).and_then(|p| {
             one.programs = p;
             kinds::take_place(live, &one.asked, parts)
         });
@@ -313,6 +314,10 @@ impl Routers {
             let text = "its name, ports, interface, mac, data_plane, wire, channel and vlan are made with it";
             return Err(bad(format!("{}: {text}; delete it first", o.asked.called())));
         }
+        let what = |r: &Router| (r.frr.clone(), r.daemons.clone(), r.run.clone());
+        let others = what(&router) != what(&o.router);
+        // What can't be run is told before anything is touched.
+        let new = others.then(|| prepared(&o.place, &router)).transpose().map_err(bad_anyhow)?;
         o.place.group.limit(&limits(&router)).map_err(bad_anyhow)?;
         o.wires.set_addresses(&router).map_err(work)?;
         let mut all = o.parts(&v, &router)?;
@@ -323,13 +328,21 @@ impl Routers {
             all.extend(m.plan.vdps.get(&vid.0).map(|n| VdpPlan { label, ..n.clone() }));
             kinds::steps_to(m, all)
         })?;
-        let what = |r: &Router| (r.frr.clone(), r.daemons.clone(), r.run.clone());
-        if what(&router) != what(&o.router) {
+        if let Some(new) = new {
             if let Some(mut p) = o.programs.take() {
                 p.leave();
             }
             end(|| inside(o.wires.namespace.file()));
-            o.programs = start(&o.place, &router).map_err(bad_anyhow)?;
+            o.programs = match start(&o.place, new) {
+                Ok(p) => p,
+                Err(e) => {
+                    // Whoever puts the change back finds what it had.
+                    end(|| inside(o.wires.namespace.file()));
+                    let old = prepared(&o.place, &o.router).map_err(work)?;
+                    o.programs = start(&o.place, old).map_err(work)?;
+                    return Err(bad_anyhow(e));
+                }
+            };
             told.push(format!("router {}: its programs were started again", v.name));
         }
         (o.router, o.asked) = (router, v);
@@ -605,11 +618,15 @@ fn words(r: &Router) -> String {
     }
 }
 
-fn start(place: &Arc<Place>, r: &Router) -> Result<Option<Programs>> {
+/// What a router runs: its programs, and FRR if it has that.
+type Prepared = (Vec<Program>, Option<Frr>);
+
+/// What is to run, with its files in place.
+fn prepared(place: &Place, r: &Router) -> Result<Prepared> {
     let (mut all, mut frr) = (Vec::new(), None);
     if r.frr.is_some() || !r.daemons.is_empty() {
         let text = r.frr.clone().unwrap_or_default();
-        let (f, programs) = Frr::prepare(&place.folder, &r.daemons, &text)?;
+        let (f, programs) = Frr::prepare(&place.folder, &r.running(), &text)?;
         (all, frr) = (programs, Some(f));
     }
     for words in &r.run {
@@ -620,6 +637,10 @@ fn start(place: &Arc<Place>, r: &Router) -> Result<Option<Programs>> {
         let name = path.rsplit('/').next().unwrap_or(path).to_owned();
         all.push(Program { name, words: words.clone() });
     }
+    Ok((all, frr))
+}
+
+fn start(place: &Arc<Place>, (all, frr): Prepared) -> Result<Option<Programs>> {
     match all.is_empty() {
         true => Ok(None),
         false => Programs::start(Arc::clone(place), all, frr).map(Some),

@@ -10,12 +10,12 @@ use super::cgroup::Group;
 use super::frr;
 use crate::commands::say::tell;
 use crate::namespace::Door;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -108,27 +108,16 @@ impl Place {
         whole.with_context(|| format!("starting {}", p.name))
     }
 
-    /// Runs a program to its end; what it says on both of its outputs.
+    /// Runs a program to its end; how it ended, and what it says on both of its outputs.
     ///
     /// # Errors
-    /// It can't be run, or ends otherwise than well.
-    pub fn run(&self, p: &Program) -> Result<String> {
-        let done = self.door.within(|| {
+    /// It can't be run.
+    pub fn run(&self, p: &Program) -> Result<Output> {
+        self.door.within(|| {
             let mut c = self.command(p);
             Ok(c.stdout(Stdio::piped()).stderr(Stdio::piped()).output()?)
-        })?;
-        let both = [done.stdout, done.stderr].concat();
-        let said = String::from_utf8_lossy(&both).into_owned();
-        match done.status.success() {
-            true => Ok(said),
-            false => Err(anyhow!("{}: {}", p.name, last_line(&said))),
-        }
+        })
     }
-}
-
-fn last_line(said: &str) -> String {
-    let line = said.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("it gives no reason");
-    line.chars().take(300).collect()
 }
 
 impl Programs {

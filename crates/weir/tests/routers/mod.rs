@@ -341,7 +341,8 @@ fn static_routes_come_with_their_router() {
     for to in ["10.77.0.0/16", "10.78.0.0/16"] {
         s.apply(&one(
             "own",
-            &format!("daemons = ['staticd']\nfrr = \"\"\"\nip route {to} 10.2.0.2\n\"\"\"\n"),
+            // Their daemon is there without a word of it.
+            &format!("frr = \"\"\"\nip route {to} 10.2.0.2\n\"\"\"\n"),
         ));
         let begun = Instant::now();
         let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
@@ -350,6 +351,22 @@ fn static_routes_come_with_their_router() {
         });
         println!("{to}: {} ms after the router", begun.elapsed().as_millis());
     }
+    // What FRR does not understand is told in its words, with the line, and what was there goes on.
+    let wrong = |frr: &str| {
+        let path = s.lab(&one("own", &format!("frr = \"\"\"\n{frr}\n\"\"\"\n")));
+        s.refused(&["apply", path.to_str().unwrap()], 2)
+    };
+    let told = wrong("hostname r\ninterface lan1\n ip adress 10.1.0.1/24");
+    assert!(
+        told.contains("frr: line 3: % Unknown command") && told.contains("ip adress"),
+        "{told}"
+    );
+    let told = wrong("hostname r\nrouter bgp 65000");
+    assert!(told.contains("lab.toml:") && told.contains("daemons = [\"bgpd\"]"), "{told}");
+    let namespace = router(&d)["namespace"].as_str().unwrap().to_owned();
+    until("the route is there again", || {
+        sh(&format!("ip -n {namespace} route show 10.78.0.0/16")).contains("via 10.2.0.2")
+    });
     d.stop();
 }
 
