@@ -43,7 +43,7 @@ pub use action::{Action, GreChecksum, Out, Outer, PortNo, TunnelAddrs, Vid};
 pub use carried::{AwayView, Carried, Handed};
 pub use compile::{
     ActionResult, CompileError, MAX_ACTIONS, Op, PuntMeta, PuntReason, ResolvePort, bits, compile,
-    compile_bucket, compile_packet_out, set,
+    compile_bucket, compile_default, compile_packet_out, set,
 };
 pub use control::{
     Config, ControlError, FramesView, Gauge, GroupCounters, Imbalance, Installed, LastChanges,

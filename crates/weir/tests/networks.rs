@@ -284,6 +284,10 @@ controllers = ['smoke:signals']",
         assert!(told.contains(what), "{told}");
         assert_eq!((has(&east), has(&west)), before);
     }
+    // A dry run refuses what the change would.
+    let beyond = all.replacen("program = 'learning'\n", "default = 'output:3'\n", 1);
+    let told = s.refused(&["apply", "--dry-run", &text(&s.lab(&beyond))], 2);
+    assert!(told.contains("lab.toml:21:1: red.s1: default: there is no port 3"), "{told}");
     // A node that does not answer: nothing is touched anywhere.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = silent.local_addr().unwrap();

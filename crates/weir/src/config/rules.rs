@@ -221,6 +221,6 @@ fn rule_of(f: FlowSpec, placement: Placement, place: Option<Place>) -> RulePlan 
 }
 
 /// A flow's error inside a text of the configuration: the column is the text's own.
-pub(super) fn flow_error(what: &str, e: &FlowError) -> String {
+pub fn flow_error(what: &str, e: &FlowError) -> String {
     format!("{what}: '{}' (column {} of the text): {}", e.token, e.column, e.kind)
 }

@@ -3,7 +3,7 @@
 //! Room: one file and the paths in it. Called by `weir apply` and `weir net create`.
 
 use super::flows::Flows;
-use super::programs;
+use super::{programs, rules};
 use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
@@ -58,7 +58,17 @@ pub fn refused(file: Option<&LabFile>, r: &Refusal) -> Error {
 /// # Errors
 /// The first thing that can't be.
 pub fn checked(lab: &Lab, file: Option<&LabFile>) -> Result<()> {
-    check(lab, &Flows).and_then(|()| programs::check(lab)).map_err(|r| refused(file, &r))
+    possible(lab).map_err(|r| refused(file, &r))
+}
+
+/// Whether a lab can be, as far as its text goes.
+///
+/// # Errors
+/// The first thing that can't be.
+pub fn possible(lab: &Lab) -> Result<(), Refusal> {
+    check(lab, &Flows)?;
+    programs::check(lab)?;
+    rules::check(lab)
 }
 
 /// Checks a lab that is said whole, as by a LAB file: what is in nobody's text is not there.

@@ -35,7 +35,7 @@ pub fn check(lab: &Lab) -> Result<(), Refusal> {
             let read = toml::to_string(&File { vdp })
                 .map_err(|e| e.to_string())
                 .and_then(|toml| vdp_from(&toml, None, &ports, None).map_err(|e| e.text));
-            read.map_err(|e| Refusal::new(at, as_of_a_node(&e)))?;
+            read.map_err(|e| Refusal::new(at, format!("{}: {}", v.vdp_name(n), as_of_a_node(&e))))?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::problem::Problem;
 use crate::fault::bad_input;
 use crate::net::change::{Keeper, Verify, Way, readable_alone};
 use crate::net::diff::{Told, told};
-use crate::net::lab::checked;
+use crate::net::lab::{possible, refused};
 use crate::net::moving::Moved;
 use crate::net::store::{Peek, Redb};
 use crate::socket::protocol::Became;
@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use utoipa::ToSchema;
 use weir_supervisor::model::{Isolation, Lab, Network, Path};
+use weir_supervisor::refusal::{self, Refusal, Seg};
 use weir_supervisor::store::Saved;
 
 /// Whether a change is made.
@@ -231,7 +232,8 @@ fn hushed(caller: &Caller, after: &Lab, e: anyhow::Error) -> Problem {
     }
     let mut alone = after.clone();
     alone.network.retain(|n| caller.sees(&n.owner));
-    let own = checked(&alone, None).and_then(|()| readable_alone(&alone));
+    let own = possible(&alone).map_err(|r| refused(None, &within(r)));
+    let own = own.and_then(|()| readable_alone(&alone));
     if let Err(own) = own.and_then(|()| few_enough(&alone)) {
         return own.into();
     }
@@ -247,6 +249,15 @@ fn hushed(caller: &Caller, after: &Lab, e: anyhow::Error) -> Problem {
         _ => "it can't be done now: try again, or ask an operator",
     };
     Problem::new(status, p.code, text)
+}
+
+/// A refusal with the way from the network that it is about: its owner knows of no others.
+fn within(r: Refusal) -> Refusal {
+    let rest = match &r.at.0[..] {
+        [Seg::Key("network"), Seg::At(_), rest @ ..] => rest.to_vec(),
+        _ => return r,
+    };
+    Refusal { at: refusal::Way(rest), ..r }
 }
 
 /// Whether nodes have no more rules than they were granted entries: each rule takes one at least.
