@@ -227,7 +227,16 @@ fn what_is_kept_outlives_a_reload_and_a_network_is_created_beside_others() {
     std::fs::write(&file, guest).unwrap();
     s.ask(&["net", "create", &text(&file)]);
     assert_eq!(names(&east), ["blue.s1", "guest.s1"]);
-    assert!(s.refused(&["net", "create", &text(&file)], 2).contains("is there already"));
+    let told = s.refused(&["net", "create", &text(&file)], 2);
+    assert!(told.contains("guest.toml:2:1: network 'guest' is there already"), "{told}");
+    let other = s.path("other.toml");
+    std::fs::write(&other, guest.replace("guest", "other").replace("'new', 'e1'", "'e9'")).unwrap();
+    let told = s.refused(&["net", "create", &text(&other)], 2);
+    assert!(told.contains("other.toml:7:10: host 'east' has no port 'e9'"), "{told}");
+    let twice = ["net", "set", "guest", "s1", "cpu_permille=100", "cpu_permille=200"];
+    assert!(s.refused(&twice, 2).contains("'cpu_permille' is given twice"));
+    let told = s.refused(&["net", "set", "guest", "s1", "path=slow", "cpu_permille=20%"], 2);
+    assert!(told.contains("cpu_permille=20%: invalid type: string"), "{told}");
     assert!(
         s.refused(&["net", "set", "guest", "s1", "colour=1"], 2).contains("unknown key 'colour'")
     );

@@ -8,6 +8,7 @@ use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
 use anyhow::{Error, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -21,7 +22,14 @@ pub struct LabFile {
     text: String,
     /// What it says, paths made absolute.
     pub lab: Lab,
+    /// Where it was added to a lab: which elements of that lab's lists are which of its own. None: it is all of the lab.
+    added: Option<Added>,
 }
+
+/// A list of a lab and an element of it.
+type Element = (&'static str, usize);
+/// Elements of a lab that are a file's: the list, where in it, and where in the file's.
+type Added = BTreeMap<Element, usize>;
 
 impl LabFile {
     /// Reads one; it is not checked yet.
@@ -35,13 +43,66 @@ impl LabFile {
         let mut lab: Lab = lab.map_err(|e| bad_input(Source::new(&name, &text).toml(&e)))?;
         let base = std::path::absolute(path.parent().unwrap_or(Path::new("")));
         beside(&mut lab, &base.unwrap_or_default());
-        Ok(Self { name, text, lab })
+        Ok(Self { name, text, lab, added: None })
     }
 
-    /// A refusal with the place in the file.
+    /// Adds its networks to a lab that holds, with hosts and links that this does not have yet. What is refused of that lab
+    /// from then on and is the file's is told with its place in the file.
+    ///
+    /// # Errors
+    /// A network is there already, or a host is another.
+    pub fn add_to(&mut self, lab: &mut Lab) -> Result<()> {
+        self.added = None;
+        let mut added = Added::new();
+        let taken = |list, i, text: String| {
+            self.refuse(&Refusal::new(Way::item(list, i).key("name"), text))
+        };
+        for (i, n) in self.lab.network.iter().enumerate() {
+            if lab.network(&n.name).is_some() {
+                let text = "is there already: give another name, or use 'weir net set'";
+                return Err(taken("network", i, format!("network '{}' {text}", n.name)));
+            }
+            added.insert(("network", lab.network.len() + i), i);
+        }
+        for (i, h) in self.lab.host.iter().enumerate() {
+            match lab.find_host(&h.name) {
+                None => {
+                    added.insert(("host", lab.host.len()), i);
+                    lab.host.push(h.clone());
+                }
+                Some(known) if known == h => {}
+                Some(_) => {
+                    let text = "is known as another: change it with 'weir apply'";
+                    return Err(taken("host", i, format!("host '{}' {text}", h.name)));
+                }
+            }
+        }
+        for (i, l) in self.lab.link.iter().enumerate() {
+            if !lab.link.contains(l) {
+                added.insert(("link", lab.link.len()), i);
+                lab.link.push(l.clone());
+            }
+        }
+        lab.tls = lab.tls.take().or_else(|| self.lab.tls.clone());
+        lab.network.extend(self.lab.network.iter().cloned());
+        self.added = Some(added);
+        Ok(())
+    }
+
+    /// A refusal with the place in the file, where it is of something that the file says.
     pub fn refuse(&self, r: &Refusal) -> Error {
-        let span = place(&self.text, &r.at).unwrap_or(0..0);
+        let Some(way) = self.own(&r.at) else { return refused(None, r) };
+        let span = place(&self.text, &way).unwrap_or(0..0);
         bad_input(Source::new(&self.name, &self.text).error(&span, &r.text))
+    }
+
+    /// The way in the file, of what is the file's.
+    fn own(&self, way: &Way) -> Option<Way> {
+        let Some(added) = &self.added else { return Some(way.clone()) };
+        let [Seg::Key(list), Seg::At(i), rest @ ..] = &way.0[..] else { return None };
+        let mut own = Way::item(list, *added.get(&(*list, *i))?);
+        own.0.extend_from_slice(rest);
+        Some(own)
     }
 }
 
@@ -130,6 +191,38 @@ fn place(text: &str, way: &Way) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_added_tells_its_own_places_and_no_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            LabFile::load(&path).unwrap()
+        };
+        let net = |name: &str, host: &str| {
+            format!("[[network]]\nname = '{name}'\n[[network.node]]\nname = 's'\nhost = '{host}'\n")
+        };
+        let hosts =
+            "[[host]]\nname = 'a'\napi = 'unix:/a'\n[[host]]\nname = 'b'\napi = 'unix:/b'\n";
+        let held = load("held.toml", &format!("{hosts}{}{}", net("x", "a"), net("y", "b")));
+        let one = "[[host]]\nname = 'b'\napi = 'unix:/b'\n[[host]]\nname = 'c'\napi = 'unix:/c'\n";
+        let mut new = load("new.toml", &format!("{one}{}", net("z", "C")));
+        let mut lab = held.lab.clone();
+        new.add_to(&mut lab).unwrap();
+        assert_eq!((lab.host.len(), lab.network.len()), (3, 3));
+        let told = |lab: &Lab| checked(lab, Some(&new)).unwrap_err().to_string();
+        let said = told(&lab);
+        assert!(said.contains("new.toml:11:1: no host 'C': did you mean"), "{said}");
+        // What was there before is in no line of it.
+        lab.network[1].node[0].host = "D".to_owned();
+        assert!(told(&lab).starts_with("network[1].node[0].host: no host 'D'"), "{}", told(&lab));
+        lab.network[1].node[0].host = "b".to_owned();
+        lab.host[2].api = "unix:/a".to_owned();
+        assert!(told(&lab).contains("new.toml:6:1: api 'unix:/a'"), "{}", told(&lab));
+        let again = new.add_to(&mut lab).unwrap_err().to_string();
+        assert!(again.contains("new.toml:8:1: network 'z' is there already"), "{again}");
+    }
 
     #[test]
     fn a_way_leads_to_its_line() {

@@ -12,6 +12,7 @@ use crate::net::lab::LabFile;
 use crate::net::moving::Moved;
 use crate::socket::protocol::Became;
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use weir_supervisor::model::{Lab, Network, Node};
 
@@ -116,34 +117,14 @@ struct How {
 
 /// Makes what a file describes.
 pub fn create(args: &Create) -> Result<()> {
-    let file = LabFile::load(&args.file)?;
+    let mut file = LabFile::load(&args.file)?;
     if file.lab.network.is_empty() {
         let text = "has no [[network]]: nothing to create";
         return Err(bad_input(format_args!("{}: {text}", args.file.display())));
     }
     change(&args.how, |lab| {
-        for n in &file.lab.network {
-            if lab.network(&n.name).is_some() {
-                let text = "is there already: give another name, or use 'weir net set'";
-                return Err(bad_input(format_args!("network '{}' {text}", n.name)));
-            }
-        }
-        for h in &file.lab.host {
-            match lab.find_host(&h.name) {
-                None => lab.host.push(h.clone()),
-                Some(known) if known == h => {}
-                Some(_) => {
-                    let text = "is known as another: change it with 'weir apply'";
-                    return Err(bad_input(format_args!("host '{}' {text}", h.name)));
-                }
-            }
-        }
-        let new = file.lab.link.iter().filter(|l| !lab.link.contains(l)).cloned();
-        let new: Vec<_> = new.collect();
-        lab.link.extend(new);
-        lab.tls = lab.tls.take().or_else(|| file.lab.tls.clone());
-        lab.network.extend(file.lab.network.iter().cloned());
-        Ok(())
+        file.add_to(lab)?;
+        Ok(Some(file))
     })
 }
 
@@ -154,7 +135,7 @@ pub fn delete(args: &Delete) -> Result<()> {
             find(lab, name)?;
         }
         lab.network.retain(|n| !args.networks.contains(&n.name));
-        Ok(())
+        Ok(None)
     })
 }
 
@@ -162,28 +143,49 @@ pub fn delete(args: &Delete) -> Result<()> {
 pub fn set(args: &Set) -> Result<()> {
     change(&args.how, |lab| {
         let node = node(lab, &args.network, &args.node)?;
-        let mut table = toml::Table::try_from(&*node)?;
+        let as_it_is = toml::Table::try_from(&*node)?;
+        let mut table = as_it_is.clone();
+        let mut keys = BTreeSet::new();
         for v in &args.values {
-            set_one(&mut table, v)?;
+            let key = set_one(&mut table, v)?;
+            if !keys.insert(key) {
+                return Err(bad_input(format_args!("'{key}' is given twice: say it once")));
+            }
         }
         let name = node.name.clone();
-        *node = toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| {
-            bad_input(format_args!("{}", Source::new("", "").toml(&e)))
-        })?;
+        *node = read_node(table).map_err(|why| blamed(&as_it_is, &args.values, &why))?;
         if node.name != name {
             return Err(bad_input("name: a node keeps its name; delete it and make another"));
         }
-        Ok(())
+        Ok(None)
     })
 }
 
-/// `a.b=VALUE`, into a node as a table.
-fn set_one(table: &mut toml::Table, text: &str) -> Result<()> {
-    let (key, value) = text
+fn read_node(table: toml::Table) -> Result<Node, String> {
+    let read = toml::Value::Table(table).try_into();
+    read.map_err(|e: toml::de::Error| Source::new("", "").toml(&e).to_string())
+}
+
+/// Why a node can't be so, with the value that is wrong by itself, if one is.
+fn blamed(as_it_is: &toml::Table, values: &[String], why: &str) -> anyhow::Error {
+    let alone = values.iter().find_map(|v| {
+        let mut table = as_it_is.clone();
+        set_one(&mut table, v).ok()?;
+        Some((v, read_node(table).err()?))
+    });
+    match alone {
+        Some((value, why)) => bad_input(format_args!("{value}: {why}")),
+        None => bad_input(why),
+    }
+}
+
+/// `a.b=VALUE`, into a node as a table. The key.
+fn set_one<'t>(table: &mut toml::Table, text: &'t str) -> Result<&'t str> {
+    let (whole, value) = text
         .split_once('=')
         .ok_or_else(|| bad_input(format_args!("'{text}': KEY=VALUE, as in cpu_permille=200")))?;
-    let (key, value) = (key.trim(), value.trim());
-    let (inner, key) = match key.split_once('.') {
+    let (whole, value) = (whole.trim(), value.trim());
+    let (inner, key) = match whole.split_once('.') {
         Some((outer, key)) => {
             let new = || toml::Value::Table(toml::Table::new());
             let at = table.entry(outer).or_insert_with(new);
@@ -192,18 +194,18 @@ fn set_one(table: &mut toml::Table, text: &str) -> Result<()> {
             };
             (t, key)
         }
-        None => (table, key),
+        None => (table, whole),
     };
     if value.is_empty() {
         inner.remove(key);
-        return Ok(());
+        return Ok(whole);
     }
     // A word without quotes is a text.
     let read = format!("v = {value}").parse::<toml::Table>().ok();
     let plain = || toml::Value::String(value.to_owned());
     let value = read.and_then(|mut t| t.remove("v")).unwrap_or_else(plain);
     inner.insert(key.to_owned(), value);
-    Ok(())
+    Ok(whole)
 }
 
 /// Moves a node.
@@ -227,7 +229,7 @@ pub fn migrate(args: &Migrate) -> Result<()> {
             }
             node.away = (*to != node.host).then(|| to.clone());
         }
-        Ok(())
+        Ok(None)
     })?;
     let Some(keeper) = keeper.filter(|_| args.output == Form::Json) else { return Ok(()) };
     let Keeper { moved, became, saved, .. } = keeper;
@@ -243,8 +245,8 @@ struct Moves {
     became: Vec<Became>,
 }
 
-/// Makes a change of the lab that is kept, and says so.
-fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
+/// Makes a change of the lab that is kept, and says so; with the file that it is from, if it is from one.
+fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<Option<LabFile>>) -> Result<()> {
     changed(how, Form::Text, edit).map(drop)
 }
 
@@ -252,7 +254,7 @@ fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<()>) -> Result<()> {
 fn changed(
     how: &How,
     form: Form,
-    edit: impl FnOnce(&mut Lab) -> Result<()>,
+    edit: impl FnOnce(&mut Lab) -> Result<Option<LabFile>>,
 ) -> Result<Option<Keeper>> {
     let tell = |text: std::fmt::Arguments<'_>| match form {
         Form::Text => say(text),
@@ -261,8 +263,8 @@ fn changed(
     let mut keeper = how.kept.open()?;
     recovered(&mut keeper, how.dry_run)?;
     let mut lab = keeper.saved.state.lab.clone();
-    edit(&mut lab)?;
-    let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
+    let file = edit(&mut lab)?;
+    let prepared = keeper.prepare(lab, file.as_ref(), Verify::AsTheLabSays)?;
     match form {
         Form::Text => report(&prepared)?,
         Form::Json => {
@@ -354,4 +356,31 @@ fn missing<'n>(
     let list: Vec<&str> = known.map(String::as_str).take(16).collect();
     let list = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
     bad_input(format_args!("no {what} '{shown}': {near}There are: {list}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_that_is_wrong_is_named() {
+        let node = Node { name: "s1".to_owned(), host: "h".to_owned(), ..Node::default() };
+        let as_it_is = toml::Table::try_from(&node).unwrap();
+        let told = |values: &[&str]| {
+            let values: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
+            let mut table = as_it_is.clone();
+            assert!(values.iter().all(|v| set_one(&mut table, v).is_ok()));
+            let why = read_node(table).unwrap_err();
+            blamed(&as_it_is, &values, &why).to_string()
+        };
+        let says = "cpu_permille=20%: invalid type: string \"20%\"";
+        assert!(
+            told(&["path=slow", "cpu_permille=20%"]).starts_with(says),
+            "{}",
+            told(&["cpu_permille=20%"])
+        );
+        let says = "openflow.listen=5: ";
+        assert!(told(&["openflow.listen=5", "path=slow"]).starts_with(says));
+        assert!(told(&["colour=1"]).starts_with("colour=1: unknown key 'colour'"));
+    }
 }
