@@ -103,9 +103,10 @@ fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
                 |to| format!("{} of network '{to}'", l.reaches),
             );
             let frame = l.frame.as_ref().map(|f| format!(": frame {f}")).unwrap_or_default();
+            let may = if l.may() { "may" } else { "would" };
             format!(
                 "not isolated: host '{host}', {}: by {}, frames of network '{}' that come in by port {} \
-                 would reach {to}{frame}",
+                 {may} reach {to}{frame}",
                 l.vdp, l.by, l.from, l.in_port
             )
         }
@@ -396,4 +397,41 @@ fn without_files(text: &str) -> Cow<'_, str> {
     }
     o.insert("insecure".to_owned(), true.into());
     toml::to_string(&file).map_or(text.into(), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::VerifiedItem;
+
+    #[test]
+    fn a_refusal_says_may_where_the_proof_does() {
+        let refusal = |sure: &str| {
+            let leak = LeakItem {
+                from: "red".to_owned(),
+                to: Some("blue".to_owned()),
+                kind: "port".to_owned(),
+                reaches: "port e1".to_owned(),
+                vdp: "red.s1".to_owned(),
+                by: "slow-path program".to_owned(),
+                in_port: "e2".to_owned(),
+                frames: String::new(),
+                leaves: None,
+                sure: sure.to_owned(),
+                frame: None,
+                traced: None,
+            };
+            let proof = Proof { verified: VerifiedItem::default(), leaks: vec![leak] };
+            apart(&[("h".to_owned(), proof)].into()).unwrap_err().to_string()
+        };
+        for (sure, says) in
+            [("frame", "would reach"), ("content", "would reach"), ("may", "may reach")]
+        {
+            let told = refusal(sure);
+            assert!(
+                told.contains(&format!("by port e2 {says} port e1 of network 'blue'")),
+                "{told}"
+            );
+        }
+    }
 }

@@ -48,6 +48,13 @@ pub struct LeakItem {
     pub traced: Option<bool>,
 }
 
+impl LeakItem {
+    /// Whether that is only possible: it hangs on what is not followed.
+    pub fn may(&self) -> bool {
+        self.sure == "may"
+    }
+}
+
 /// The answer as a whole.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VerifiedItem {

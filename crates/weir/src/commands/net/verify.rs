@@ -130,7 +130,8 @@ fn leak(out: &mut String, n: usize, l: &LeakItem) -> std::fmt::Result {
         Some(to) => format!("{} of network {to}", l.reaches),
         None => format!("{}, outside of its own part of it", l.reaches),
     };
-    writeln!(out, "leak {n}: frames of network {} reach {to}", l.from)?;
+    let may = if l.may() { "may " } else { "" };
+    writeln!(out, "leak {n}: frames of network {} {may}reach {to}", l.from)?;
     writeln!(out, "  by      {}: {}", l.vdp, l.by)?;
     writeln!(out, "  in      port {}", l.in_port)?;
     writeln!(out, "  frames  {}", l.frames)?;
@@ -166,5 +167,28 @@ mod tests {
         assert!(!said(0).contains("not told"), "{}", said(0));
         assert!(said(1).contains("1 more leak is not told"), "{}", said(1));
         assert!(said(2).contains("2 more leaks are not told"), "{}", said(2));
+    }
+
+    #[test]
+    fn what_hangs_on_a_program_may_be() {
+        let of = |sure: &str| LeakItem {
+            from: "red".to_owned(),
+            to: Some("blue".to_owned()),
+            kind: "port".to_owned(),
+            reaches: "port e1".to_owned(),
+            vdp: "red.s1".to_owned(),
+            by: "the program 'learning'".to_owned(),
+            in_port: "e2".to_owned(),
+            frames: String::new(),
+            leaves: None,
+            sure: sure.to_owned(),
+            frame: None,
+            traced: None,
+        };
+        for (sure, says) in [("frame", "red reach port e1"), ("may", "red may reach port e1")] {
+            let mut out = String::new();
+            leak(&mut out, 1, &of(sure)).unwrap();
+            assert!(out.contains(says), "{out}");
+        }
     }
 }
