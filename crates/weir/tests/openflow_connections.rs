@@ -6,8 +6,9 @@ mod run_daemon;
 
 use openflow_rig::{Peer, config, flow, listening, patient, switch};
 use run_daemon::{Daemon, LIMIT};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use weir_openflow::model::{
@@ -349,5 +350,36 @@ fn connections_beyond_the_limit_are_refused() {
     });
     Peer::to(&at).barrier().unwrap();
     assert_eq!(switch(&d)["listeners"][0]["refused"], 1);
+    d.stop();
+}
+
+/// Whoever moves a node to where its connections can't follow hears of it at once, with the address.
+#[test]
+fn connections_that_can_not_follow_their_switch_are_told_with_the_address() {
+    let (l, at) = controller();
+    let d = Daemon::start(&config(&format!("controllers = ['tcp:{at}']")), &[]);
+    let mut c = Peer::accept(&l);
+    c.flows();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let asked = |way: serde_json::Value| {
+        let mut to = UnixStream::connect(d.socket()).unwrap();
+        writeln!(to, "{}", serde_json::json!({ "do": "vdp-move", "vdp": "red", "way": way }))
+            .unwrap();
+        let mut told = String::new();
+        BufReader::new(to).read_line(&mut told).unwrap();
+        told
+    };
+    let begun = Instant::now();
+    let token = "0".repeat(32);
+    let told = asked(serde_json::json!({ "hand-over": { "at": nobody, "token": token } }));
+    let why = format!(
+        "can't reach {nobody}: connection refused: both hosts must share a network namespace"
+    );
+    assert!(told.contains(&why), "{told}");
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    // It stays what it was.
+    let told = asked(serde_json::json!({ "home": {} }));
+    assert!(told.contains("ok"), "{told}");
+    c.flows();
     d.stop();
 }

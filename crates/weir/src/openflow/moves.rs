@@ -8,7 +8,7 @@ use super::hub::Entry;
 use super::relay::accept::{self, Awaited};
 use super::relay::{Peer, Token};
 use super::tls::Identity;
-use super::vdp::{Manner, Vdp};
+use super::vdp::{Manner, Unreached, Vdp};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -23,6 +23,8 @@ use weir_agent::{Packing, PlaneGone, Switch, Tallying, Unpacking};
 
 /// How long connections may take to change places.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So many attempts in a row to which nobody listens, and there is nobody: who is waited for said that he listens.
+const CERTAIN: u32 = 3;
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -251,7 +253,12 @@ fn take(e: &mut Entry, what: Pieces, pieces: &[Vec<u8>]) -> Answer {
 async fn wait(vdp: Rc<Vdp>, to: SyncSender<Answer>, done: impl Fn((usize, usize, usize)) -> bool) {
     let until = Instant::now() + PATIENCE;
     while !done(vdp.connections()) {
-        if Instant::now() >= until {
+        let late = Instant::now() >= until;
+        let unreached = vdp.unreached().filter(|u| late || u.times >= CERTAIN);
+        if let (Some(u), Some(peer)) = (unreached, vdp.goes_to()) {
+            return drop(to.send(Err(unreachable(&peer.at, &u))));
+        }
+        if late {
             let (here, under_way, gone) = vdp.connections();
             let text = format!(
                 "connections have not changed places within {} s: {here} are here, {under_way} \
@@ -263,6 +270,18 @@ async fn wait(vdp: Rc<Vdp>, to: SyncSender<Answer>, done: impl Fn((usize, usize,
         sleep(LOOK).await;
     }
     drop(to.send(Ok(())));
+}
+
+/// Why connections can't follow their switch to this address. A host without a node API listens on its loopback, which is this one's
+/// own only in one network namespace.
+fn unreachable(at: &str, u: &Unreached) -> String {
+    let why = &u.why;
+    let loopback = at.parse::<SocketAddr>().is_ok_and(|a| a.ip().is_loopback());
+    let mend = match u.times > 0 && loopback {
+        true => ": both hosts must share a network namespace, or be reached by api = \"HOST:PORT\"",
+        false => "",
+    };
+    format!("controllers' connections can't follow: can't reach {at}: {why}{mend}")
 }
 
 /// Drawn by the system for hash maps.

@@ -110,10 +110,13 @@ async fn relayed(
     if !vdp.goes_to().is_some_and(|to| Rc::ptr_eq(&to, peer)) {
         return stays(vdp, conn, state);
     }
+    if let Err(e) = &connected {
+        vdp.not_reached(e);
+    }
     let hello = Hello { token: peer.token, purpose: conn.purpose, peer: conn.peer.clone(), state };
     let greeted = match connected {
         Ok(mut up) => up.greet(&hello).await.map(|()| up),
-        Err(why) => Err(why),
+        Err(e) => Err(e.why().to_owned()),
     };
     let up = match (greeted, hello.state) {
         (Ok(up), _) => up,

@@ -8,6 +8,7 @@ use super::clock::{Clock, since_start};
 use super::conn::{Conn, EndpointId};
 use super::log::Lines;
 use super::punts::Punts;
+use super::relay::home::NotReached;
 use super::relay::{PeerRef, State};
 use crate::config::openflow::ConnectionsPlan;
 use std::cell::{Cell, RefCell};
@@ -80,6 +81,8 @@ pub struct Vdp {
     manner: Cell<Manner>,
     /// Where connections go on, as long as its switch is there.
     away: RefCell<Option<PeerRef>>,
+    /// That its connections can't go there, since one last could.
+    unreached: RefCell<Option<Unreached>>,
     /// Whether connections go back to the node that they came from.
     returns: Cell<Returns>,
     /// What is said about it as a whole.
@@ -98,6 +101,15 @@ pub enum Manner {
     Resting,
     /// Nothing: all waits.
     Asleep,
+}
+
+/// Attempts in a row that nobody listened to.
+#[derive(Clone, Debug, Default)]
+pub struct Unreached {
+    /// So many.
+    pub times: u32,
+    /// Why the last attempt failed, whichever it was.
+    pub why: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +181,7 @@ impl Vdp {
             deleted: Cell::new(false),
             manner: Cell::new(Manner::Awake),
             away: RefCell::new(None),
+            unreached: RefCell::new(None),
             returns: Cell::new(Returns::No),
             lines: Lines::new(called),
             told_lost: Cell::new(0),
@@ -209,6 +222,7 @@ impl Vdp {
     }
     /// Another node has taken a connection up.
     pub fn relays(&self, _: &Conn) {
+        *self.unreached.borrow_mut() = None;
         self.inner.borrow_mut().taken_up += 1;
     }
     /// That is over.
@@ -220,6 +234,17 @@ impl Vdp {
     /// A connection was not taken up elsewhere.
     pub fn came_back(&self, conn: &Conn) {
         self.inner.borrow_mut().relayed.remove(&conn.id);
+    }
+    /// The node where its switch is was not reached.
+    pub fn not_reached(&self, e: &NotReached) {
+        let mut kept = self.unreached.borrow_mut();
+        let u = kept.get_or_insert_default();
+        u.times = if matches!(e, NotReached::Nobody(_)) { u.times + 1 } else { 0 };
+        e.why().clone_into(&mut u.why);
+    }
+    /// Whether that node was reached last.
+    pub fn unreached(&self) -> Option<Unreached> {
+        self.unreached.borrow().clone()
     }
     /// How many connections are here, how many are about to go on elsewhere, and how many have.
     pub fn connections(&self) -> (usize, usize, usize) {
@@ -238,6 +263,7 @@ impl Vdp {
     }
     /// Says where its switch is; its connections follow.
     pub fn set_away(&self, to: Option<PeerRef>) {
+        *self.unreached.borrow_mut() = None;
         *self.away.borrow_mut() = to;
         self.inner.borrow().conns.values().for_each(|c| c.wake());
     }

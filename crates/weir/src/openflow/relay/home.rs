@@ -31,6 +31,30 @@ pub enum Over {
     Home(State),
 }
 
+/// Why the node where the switch is was not reached.
+#[derive(Debug)]
+pub enum NotReached {
+    /// Nobody listens at that address, as far as this process sees: it will be so at the next attempt, too.
+    Nobody(String),
+    /// It may be otherwise soon.
+    Now(String),
+}
+
+impl NotReached {
+    fn of(e: &io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Nobody("connection refused".to_owned()),
+            io::ErrorKind::NetworkUnreachable => Self::Nobody("network unreachable".to_owned()),
+            _ => Self::Now(format!("can't connect: {e}")),
+        }
+    }
+    /// In words.
+    pub fn why(&self) -> &str {
+        let (Self::Nobody(why) | Self::Now(why)) = self;
+        why
+    }
+}
+
 /// A connection to the node where the switch is.
 #[derive(Debug)]
 pub struct Upward {
@@ -42,23 +66,27 @@ pub struct Upward {
 ///
 /// # Errors
 /// It can't be reached.
-pub async fn connect(peer: &Peer) -> Result<Upward, String> {
+pub async fn connect(peer: &Peer) -> Result<Upward, NotReached> {
     let attempt = async {
-        let tcp = TcpStream::connect(&peer.at).await;
-        let tcp = tcp.map_err(|e| format!("can't connect: {e}"))?;
-        // What is said is small and waited for.
-        tcp.set_nodelay(true).map_err(|e| e.to_string())?;
-        let Some(identity) = &peer.identity else { return Ok(Stream::Plain(tcp)) };
-        let host = peer.at.rsplit_once(':').map_or(peer.at.as_str(), |(h, _)| h);
-        let name = identity.expected(host.trim_start_matches('[').trim_end_matches(']'))?;
-        let tls = TlsConnector::from(identity.client.clone()).connect(name, tcp).await;
-        let tls = tls.map_err(|e| format!("TLS failed: {}", tls::io_in_words(&e)))?;
-        Ok(Stream::Tls(Box::new(tls.into())))
+        let tcp = TcpStream::connect(&peer.at).await.map_err(|e| NotReached::of(&e))?;
+        greetable(peer, tcp).await.map_err(NotReached::Now)
     };
     match timeout(PATIENCE, attempt).await {
         Ok(to) => to.map(|to| Upward { to, came: Vec::new() }),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_) => Err(NotReached::Now(format!("no answer within {} s", PATIENCE.as_secs()))),
     }
+}
+
+/// What that node can be greeted by.
+async fn greetable(peer: &Peer, tcp: TcpStream) -> Result<Stream, String> {
+    // What is said is small and waited for.
+    tcp.set_nodelay(true).map_err(|e| e.to_string())?;
+    let Some(identity) = &peer.identity else { return Ok(Stream::Plain(tcp)) };
+    let host = peer.at.rsplit_once(':').map_or(peer.at.as_str(), |(h, _)| h);
+    let name = identity.expected(host.trim_start_matches('[').trim_end_matches(']'))?;
+    let tls = TlsConnector::from(identity.client.clone()).connect(name, tcp).await;
+    let tls = tls.map_err(|e| format!("TLS failed: {}", tls::io_in_words(&e)))?;
+    Ok(Stream::Tls(Box::new(tls.into())))
 }
 
 impl Upward {
