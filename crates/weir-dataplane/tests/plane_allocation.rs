@@ -161,14 +161,16 @@ fn a_million_frames_allocate_nothing() {
 }
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+/// The router outside, and who serves.
+const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const SERVER: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 80);
 
 /// Connections come, find the table full, are forgotten.
 fn programs_allocate_nothing() {
     let firewall = FirewallConfig::between(PortNo(1), PortNo(2));
     let side = |n| NatSide { port: PortNo(n), mac: MAC };
-    let nat = NatConfig::new(side(1), side(2), MAC, vec![Ipv4Addr::new(198, 51, 100, 1)]);
-    let backends = vec![Backend { name: "b".to_owned(), port: PortNo(2), mac: MAC }];
+    let nat = NatConfig::new(side(1), side(2), OTHER, vec![Ipv4Addr::new(198, 51, 100, 1)]);
+    let backends = vec![Backend { name: "b".to_owned(), port: PortNo(2), mac: OTHER }];
     let at = Endpoint::new(*SERVER.ip(), SERVER.port());
     let services = vec![Service { at, protocol: Kind::Tcp, backends }];
     let balancer = BalancerConfig::new(MAC, services);

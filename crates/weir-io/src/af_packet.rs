@@ -255,6 +255,10 @@ impl Device for AfPacket {
                 self.measure(mtu);
                 state
             }
+            Seen::Back(mtu) => {
+                self.measure(mtu);
+                LinkState::Down
+            }
             Seen::Another => {
                 self.count_drops();
                 self.sockets = None;

@@ -4,6 +4,7 @@
 //! Room: ports. Called by `interface`, a few times a second. Reads sysfs, which asks for no lock that others in the
 //! kernel hold for long; a worker looks. Where sysfs is another network namespace's, nothing is seen of it.
 
+use crate::sys::netdev::Interface;
 use std::fs::{File, read_to_string};
 use std::os::unix::fs::FileExt;
 use weir_packet::LinkState;
@@ -11,23 +12,24 @@ use weir_packet::LinkState;
 /// What was there at the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Carrier {
-    /// The counter of the interface with this index.
-    counter: Option<(u32, File)>,
+    /// The counter of the interface with this index, if there is one to be had.
+    counter: Option<(u32, Option<File>)>,
     last: Option<(LinkState, u64)>,
 }
 
 impl Carrier {
-    /// The link's state as whoever looks has to be told: of one that was up, is up, and was not meanwhile, that it is
-    /// down. At the next look it is up.
-    pub(crate) fn seen(&mut self, name: &str, index: u32, now: LinkState) -> LinkState {
-        if self.counter.as_ref().is_none_or(|(of, _)| *of != index) {
+    /// Whether the link, which is in this state, was up at the last look, is up, and was not meanwhile: then it is down to whoever looks, and up at the
+    /// next look.
+    pub(crate) fn was_away(&mut self, name: &str, i: &Interface, now: LinkState) -> bool {
+        if self.counter.as_ref().is_none_or(|(of, _)| *of != i.index) {
             self.forget();
-            self.counter = open(name, index).map(|f| (index, f));
+            self.counter = Some((i.index, open(name, i)));
         }
-        let changes = self.counter.as_ref().and_then(|(_, f)| read(f));
+        let counter = self.counter.as_ref().and_then(|(_, f)| f.as_ref());
+        let changes = counter.and_then(read);
         let told = told(self.last, changes, now);
         self.last = changes.map(|c| (told, c));
-        told
+        told != now
     }
 
     /// To be called when the interface is another, or none.
@@ -43,11 +45,13 @@ fn told(last: Option<(LinkState, u64)>, changes: Option<u64>, now: LinkState) ->
     }
 }
 
-/// An interface of that name in sysfs may be another namespace's: then it has another index.
-fn open(name: &str, index: u32) -> Option<File> {
-    let of = |what| format!("/sys/class/net/{name}/{what}");
-    let there: u32 = read_to_string(of("ifindex")).ok()?.trim().parse().ok()?;
-    (there == index).then(|| File::open(of("carrier_changes")).ok()).flatten()
+/// An interface of that name in sysfs may be another namespace's: then it has another index, or another address.
+fn open(name: &str, i: &Interface) -> Option<File> {
+    let path = |what| format!("/sys/class/net/{name}/{what}");
+    let says = |what| read_to_string(path(what)).ok().map(|t| t.trim().to_owned());
+    let mac = i.mac.map(|b| format!("{b:02x}")).join(":");
+    let is_it = says("ifindex")? == i.index.to_string() && says("address")? == mac;
+    is_it.then(|| File::open(path("carrier_changes")).ok()).flatten()
 }
 
 fn read(counter: &File) -> Option<u64> {

@@ -24,6 +24,8 @@ pub(crate) fn no_runt(frame: &mut Frame) {
 pub(crate) enum Seen {
     /// The interface that was opened, as it is, and its MTU.
     Same(LinkState, usize),
+    /// The same, and it is up, but was not for a moment since the last look: it is to be told as down. Its MTU.
+    Back(usize),
     /// One of the same name that is not the one opened: open it again.
     Another,
     /// None.
@@ -88,10 +90,12 @@ impl Watch {
     /// What has been there since the last call, where interface number `opened` was opened: as [`Watch::look`], but
     /// for a link that went and came back meanwhile, which is down once.
     pub(crate) fn look_again(&mut self, opened: Option<u32>) -> Seen {
-        match (self.look(opened), opened) {
-            (Seen::Same(state, mtu), Some(index)) => {
-                Seen::Same(self.carrier.seen(&self.name, index, state), mtu)
-            }
+        let found = self.control.interface(&self.name);
+        match (seen(found.as_ref().ok(), opened), found) {
+            (Seen::Same(state, mtu), Ok(i)) => match self.carrier.was_away(&self.name, &i, state) {
+                true => Seen::Back(mtu),
+                false => Seen::Same(state, mtu),
+            },
             (seen, _) => {
                 self.carrier.forget();
                 seen
@@ -101,11 +105,15 @@ impl Watch {
 
     /// What is there now, where interface number `opened` was opened.
     pub(crate) fn look(&self, opened: Option<u32>) -> Seen {
-        match self.control.interface(&self.name) {
-            Ok(i) if Some(i.index) != opened => Seen::Another,
-            Ok(i) if i.up && i.running => Seen::Same(LinkState::Up, i.mtu),
-            Ok(i) => Seen::Same(LinkState::Down, i.mtu),
-            Err(_) => Seen::None,
-        }
+        seen(self.control.interface(&self.name).ok().as_ref(), opened)
+    }
+}
+
+fn seen(found: Option<&Interface>, opened: Option<u32>) -> Seen {
+    match found {
+        Some(i) if Some(i.index) != opened => Seen::Another,
+        Some(i) if i.up && i.running => Seen::Same(LinkState::Up, i.mtu),
+        Some(i) => Seen::Same(LinkState::Down, i.mtu),
+        None => Seen::None,
     }
 }

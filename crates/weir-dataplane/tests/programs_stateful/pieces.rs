@@ -215,6 +215,21 @@ fn pieces_that_are_nobodys_are_dropped() {
     }
 }
 
+/// A frame to somebody else says nothing of our packets, whatever it is called.
+#[test]
+fn pieces_to_others_are_nobodys() {
+    let data = [7; 400];
+    let (src, dst) = (end([10, 0, 0, 1], 500), end([198, 51, 100, 1], 80));
+    let of =
+        |to| Packet { macs: (mac(1), to), src, dst, l4: L4::Udp, ttl: 64, data: &data }.frame();
+    for mut r in [nat(), balancer()] {
+        let (ours, others) = (split(&of(mac(201)), 104, 5), split(&of(mac(77)), 104, 5));
+        assert_eq!(rx(&mut r, INSIDE, &ours[..1]).len(), 1);
+        assert!(refused(&r.rx(INSIDE, &others[0])) && refused(&r.rx(INSIDE, &others[1])));
+        assert_eq!(rx(&mut r, INSIDE, &ours[1..]).len(), ours.len() - 1);
+    }
+}
+
 /// As many first pieces as anybody likes: the pieces of the newest are known, and no other thing suffers.
 #[test]
 fn a_flood_of_first_pieces_is_bounded() {

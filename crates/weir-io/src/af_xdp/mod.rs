@@ -350,6 +350,10 @@ impl Device for AfXdp {
                 }
                 state
             }
+            Seen::Back(mtu) => {
+                self.measure(mtu, pool);
+                LinkState::Down
+            }
             Seen::None => {
                 self.unbind(pool);
                 self.fault = Some(DeviceError::NoInterface(self.name().to_owned()));

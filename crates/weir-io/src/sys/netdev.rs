@@ -31,6 +31,8 @@ pub(crate) struct Control(OwnedFd);
 /// An interface as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
+    /// Its MAC address, if it is an Ethernet.
+    pub(crate) mac: [u8; 6],
     pub index: u32,
     pub mtu: usize,
     /// Set up by its administrator.
@@ -92,13 +94,16 @@ impl Control {
         let mtu = unsafe { r.ifr_ifru.ifru_mtu };
         self.ioctl(libc::SIOCGIFHWADDR as _, &mut r)?;
         // SAFETY: the command has set this member.
-        let kind = unsafe { r.ifr_ifru.ifru_hwaddr.sa_family };
+        let hardware = unsafe { r.ifr_ifru.ifru_hwaddr };
+        let kind = hardware.sa_family;
+        let mac = std::array::from_fn(|i| hardware.sa_data[i] as u8);
         let up = flags & libc::IFF_UP != 0;
         // The flag may come up to a second after the link: the kernel looks after such events only so often.
         let running = flags & libc::IFF_RUNNING != 0 || up && self.has_carrier(name);
         Ok(Interface {
             ethernet: matches!(kind, libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK),
             index,
+            mac,
             mtu: usize::try_from(mtu).unwrap_or(0),
             up,
             running,

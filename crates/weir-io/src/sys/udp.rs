@@ -94,15 +94,15 @@ fn unbound(at: SocketAddr) -> io::Result<OwnedFd> {
 }
 
 impl Socket {
-    /// Bound to `local`; `buffer_bytes` is what the kernel may queue, and have of what is not sent yet.
-    pub(crate) fn bind(local: SocketAddr, buffer_bytes: i32) -> io::Result<Self> {
+    /// Bound to `local`; `rx_bytes` is what the kernel may queue, half of what it may have of what is not sent yet `tx_bytes`.
+    pub(crate) fn bind(local: SocketAddr, rx_bytes: i32, tx_bytes: i32) -> io::Result<Self> {
         let fd = unbound(local)?;
         if local.is_ipv4() {
             // RFC 7348 section 5: the outer checksum should be zero. IPv6 wants one.
             set_option(&fd, libc::SOL_SOCKET, SO_NO_CHECK, 1i32)?;
         }
-        packet::queue(&fd, buffer_bytes)?;
-        packet::unsent(&fd, buffer_bytes)?;
+        packet::queue(&fd, rx_bytes)?;
+        packet::unsent(&fd, tx_bytes)?;
         let a = Address::new(local);
         // SAFETY: the address is alive and as long as the kernel is told.
         checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const a.storage).cast(), a.len) })?;

@@ -17,10 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 use weir_packet::{BURST, Burst, Frame, Nanos, Pool};
 
-/// What the kernel may queue for the socket, and have of it that is not sent yet, in bytes of its accounting. Of what is sent to a
-/// neighbour that does not answer it keeps 212,992 bytes for seconds (`unres_qlen_bytes`), which is all that a socket
-/// has by default: nothing would leave for the other ends either.
-const BUFFER: i32 = 16 << 20;
+/// What the kernel may queue for the socket, in bytes of its accounting.
+const RX_BUFFER: i32 = 16 << 20;
+/// What it may have of the socket that is not sent yet; it takes twice the figure. Of what is sent to a neighbour that does not answer it keeps 212,992
+/// bytes for seconds (`unres_qlen_bytes`), which is all that a socket has by default: nothing would leave for the other ends either. Much
+/// more would take away that a way that is too slow is felt here, where networks' parts of it are kept.
+const TX_BUFFER: i32 = 1 << 20;
 /// Frames that may wait for a port, beyond which they are its loss and nobody else's.
 const BOX_FRAMES: usize = 2 * BURST;
 /// Batches that are read in a round.
@@ -114,7 +116,7 @@ impl Endpoint {
             tx: TxBatch::new(BURST),
             frame_bytes: pool.max_frame_bytes(),
         };
-        let socket = Socket::bind(local, BUFFER)?;
+        let socket = Socket::bind(local, RX_BUFFER, TX_BUFFER)?;
         let e = Arc::new(Self { socket, state: Mutex::new(state) });
         all.insert(key, Arc::downgrade(&e));
         Ok(e)

@@ -42,7 +42,10 @@ pub(super) fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
         let text = text.trim();
         // Words of sections are two at most.
         let words: Vec<&str> = text.split_ascii_whitespace().take(2).collect();
-        let (_, daemon) = SECTIONS.iter().find(|(begin, _)| words.starts_with(begin))?;
+        // Of `bfd` it is the word alone: with more behind it, it is said within another's.
+        let begins =
+            |begin: &[&str]| words.starts_with(begin) && (*begin != ["bfd"] || words.len() == 1);
+        let (_, daemon) = SECTIONS.iter().find(|(begin, _)| begins(begin))?;
         Some(Section { line, text, daemon })
     })
 }

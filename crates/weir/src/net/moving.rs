@@ -411,8 +411,11 @@ impl Mover {
         let mut last = Ok(());
         let mut missing = 0;
         for (n, ms) in HOLD_MS.into_iter().enumerate() {
-            missing += usize::from(self.calm(nodes, there)? == Calm::Missing);
             // Whatever is missing all that time, and still is after an attempt, no attempt brings back.
+            missing = match self.calm(nodes, there)? {
+                Calm::Missing => missing + 1,
+                Calm::Arrived => 0,
+            };
             let ms = if missing > 1 { LAST_MS } else { ms };
             let quiet_ms = (missing > 1 || n + 1 == HOLD_MS.len()).then_some(QUIET_MS);
             last = self.frames_return_within(nodes, there, ms, quiet_ms, moved);

@@ -28,7 +28,10 @@ struct Section<'a> {
 pub fn check(lab: &Lab) -> Result<(), Refusal> {
     for (i, n) in lab.network.iter().enumerate() {
         for (j, v) in n.node.iter().enumerate() {
-            let Some(program) = &v.program else { continue };
+            // What is said of the other kind waits until it is that.
+            let Some(program) = v.program.as_ref().filter(|_| v.as_router().is_none()) else {
+                continue;
+            };
             let ports = lab.attachments(n, v);
             let at = Way::item("network", i).at("node", j).key("program");
             let vdp = [Section { vid: 1, ports: &ports, program }];

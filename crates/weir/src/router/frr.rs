@@ -79,7 +79,6 @@ impl Frr {
             owned(&path)?;
         }
         understood(folder)?;
-        std::fs::rename(folder.join(NEW), folder.join("frr.conf")).context("frr.conf")?;
         let at = |name: &str| folder.join(name).display().to_string();
         let mut programs = Vec::new();
         for d in &all {
@@ -101,6 +100,16 @@ impl Frr {
             programs.push(Program { name: d.clone(), words });
         }
         Ok((Self { daemons: all, folder: folder.to_owned() }, programs))
+    }
+
+    /// Has what was prepared be what its daemons are told from now on. To be called when those of before are gone: who is started again
+    /// has all others told anew.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn take_up(&self) -> Result<()> {
+        let file = self.folder.join("frr.conf");
+        std::fs::rename(self.folder.join(NEW), &file).with_context(|| file.display().to_string())
     }
 
     /// Whether a program is one of its daemons.

@@ -410,13 +410,14 @@ fn route(fib: &mut Fib, r: &RouteMessage) {
         LOCAL => Table::Local,
         _ => return,
     };
-    // A route that the kernel passes over, by a link without a carrier where it has been told to heed that.
-    let dead = h.flags.contains(RouteFlags::Dead);
-    if cached || dead {
-        return;
-    }
     if hop.link != 0 {
         hops.push(hop);
+    }
+    // A route that the kernel passes over, by links without a carrier where it has been told to heed that. Of several next hops it says so one by one.
+    let several = r.attributes.iter().any(|a| matches!(a, RouteAttribute::MultiPath(_)));
+    let dead = h.flags.contains(RouteFlags::Dead) || (several && hops.is_empty());
+    if cached || dead {
+        return;
     }
     let how = match h.kind {
         RouteType::Unicast if !strange => To::Via(hops),
@@ -455,4 +456,50 @@ fn neighbour(fib: &mut Fib, n: &NeighbourMessage) -> Option<Stale> {
     fib.neighbour(n.header.ifindex, addr, MacAddr(mac.filter(|_| known)?));
     let stale = n.header.state == NeighbourState::Stale;
     stale.then_some(Stale { link: n.header.ifindex, addr })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fib::Then;
+    use super::*;
+    use netlink_packet_route::route::RouteNextHop;
+
+    /// A route all of whose next hops are passed over is none: that of the next metric counts.
+    #[test]
+    fn a_route_of_dead_hops_leaves_room_for_the_next() {
+        let hop = |link: u32, flags: RouteNextHopFlags| {
+            let mut h = RouteNextHop::default();
+            h.interface_index = link;
+            h.flags = flags;
+            let gateway = RouteAddress::Inet(Ipv4Addr::new(10, 0, 0, link as u8));
+            h.attributes = vec![RouteAttribute::Gateway(gateway)];
+            h
+        };
+        let of = |metric: u32, hops: Vec<RouteNextHop>| {
+            let mut r = RouteMessage::default();
+            r.header.address_family = AddressFamily::Inet;
+            r.header.table = MAIN as u8;
+            r.header.kind = RouteType::Unicast;
+            r.header.destination_prefix_length = 8;
+            let to = RouteAddress::Inet(Ipv4Addr::new(10, 0, 0, 0));
+            r.attributes = vec![
+                RouteAttribute::Destination(to),
+                RouteAttribute::Priority(metric),
+                RouteAttribute::MultiPath(hops),
+            ];
+            r
+        };
+        let dead = RouteNextHopFlags::Dead.union(RouteNextHopFlags::Linkdown);
+        // A link that is down and that nobody was told to heed is a way still.
+        for (flags, way) in [(dead, 3), (RouteNextHopFlags::Linkdown, 1)] {
+            let mut fib = Fib::default();
+            route(&mut fib, &of(10, vec![hop(1, flags), hop(2, dead)]));
+            route(&mut fib, &of(20, vec![hop(3, RouteNextHopFlags::empty())]));
+            let gateway = IpAddr::from([10, 0, 0, way as u8]);
+            fib.neighbour(way, gateway, MacAddr([2; 6]));
+            let prefix = Prefix::new(IpAddr::from([10, 0, 0, 0]), 8);
+            let forward = Then::Forward { link: way, mac: MacAddr([2; 6]) };
+            assert_eq!(fib.rules(|_| true).get(&(Table::Main, prefix)), Some(&forward));
+        }
+    }
 }

@@ -27,6 +27,7 @@ use crate::socket::protocol::{Became, Counted, Done, ProgramItem, RouterItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -77,6 +78,29 @@ struct One {
     place: Arc<Place>,
 }
 
+/// All routers, for a change. Whoever looks meanwhile is told how they were before, and when it is answered what came of it.
+struct Changing<'r> {
+    routers: &'r Routers,
+    all: MutexGuard<'r, BTreeMap<u16, One>>,
+}
+
+impl Deref for Changing<'_> {
+    type Target = BTreeMap<u16, One>;
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.all
+    }
+}
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.routers.look(&self.all);
+    }
+}
+
 impl Routers {
     /// None yet, of the data plane whose control socket this is. What one before it has left is taken away.
     pub fn new(socket: &Path) -> Self {
@@ -100,11 +124,16 @@ impl Routers {
         Self { id: String::new(), all, known, carriers: Carriers::default() }
     }
 
-    /// All of them, to change them.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, One>> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// All of them, to change them.
+    fn begin(&self) -> Changing<'_> {
+        self.begin_with(self.lock())
+    }
+    fn begin_with<'r>(&'r self, all: MutexGuard<'r, BTreeMap<u16, One>>) -> Changing<'r> {
         self.look(&all);
-        all
+        Changing { routers: self, all }
     }
     fn look(&self, all: &BTreeMap<u16, One>) -> BTreeMap<u16, RouterItem> {
         let items: BTreeMap<_, _> = all.iter().map(|(vid, o)| (*vid, o.item())).collect();
@@ -173,7 +202,7 @@ impl Routers {
     /// # Errors
     /// It can't be; then a new one leaves nothing, and what was there is as before in what was not reached.
     pub fn put(&self, live: &Live, toml: &str, router: Router) -> Result<Done, NotDone> {
-        let mut all = self.lock();
+        let mut all = self.begin();
         let v = read(live, &all, toml)?;
         let ports: Vec<&str> = v.ports.iter().map(|(n, _)| n.as_str()).collect();
         check(&router, &ports, &Way::default()).map_err(|e| bad(format!("{}: {e}", e.at)))?;
@@ -354,12 +383,13 @@ impl Routers {
     /// # Errors
     /// It can't be; then it is a router still.
     pub fn end_as_vdp(&self, live: &Live, toml: &str) -> Option<Result<Done, NotDone>> {
-        let mut all = self.lock();
+        let all = self.lock();
         if all.is_empty() {
             return None;
         }
         // What can't be read is refused by whoever would do it else.
         let v = read(live, &all, toml).ok().filter(|v| all.contains_key(&v.vid.0))?;
+        let mut all = self.begin_with(all);
         let one = all.remove(&v.vid.0)?;
         let (vid, name) = (v.vid, v.name.clone());
         Some(match becomes_vdp(live, &one, v) {
@@ -380,7 +410,7 @@ impl Routers {
     /// # Errors
     /// There is none of this number or name.
     pub fn delete(&self, live: &Live, which: &str) -> Result<Vec<String>, NotDone> {
-        let mut all = self.lock();
+        let mut all = self.begin();
         let is = |(vid, o): &(&u16, &One)| vid.to_string() == which || o.asked.name == which;
         let Some(vid) = all.iter().find(is).map(|(vid, _)| *vid) else {
             let which: String = which.chars().take(64).collect();
@@ -435,14 +465,14 @@ impl Routers {
 
     /// Deletes all.
     pub fn clear(&self, live: &Live) {
-        let all = std::mem::take(&mut *self.lock());
+        let all = std::mem::take(&mut *self.begin());
         for (vid, one) in all {
             let name = one.asked.name.clone();
             self.take_away(live, vid, &name, Some(one), Own::Goes);
         }
     }
 
-    /// How they do, by their VDPs' numbers; how they did before it, while a change is under way.
+    /// How they do, by their VDPs' numbers; as it was last looked at, while somebody changes them or looks.
     pub fn status(&self) -> BTreeMap<u16, RouterItem> {
         match self.all.try_lock() {
             Ok(all) => self.look(&all),
@@ -641,6 +671,9 @@ fn prepared(place: &Place, r: &Router) -> Result<Prepared> {
 }
 
 fn start(place: &Arc<Place>, (all, frr): Prepared) -> Result<Option<Programs>> {
+    if let Some(frr) = &frr {
+        frr.take_up()?;
+    }
     match all.is_empty() {
         true => Ok(None),
         false => Programs::start(Arc::clone(place), all, frr).map(Some),
@@ -664,7 +697,7 @@ mod tests {
     #[test]
     fn who_looks_does_not_wait_for_a_change() {
         let routers = Routers::none();
-        let change = routers.lock();
+        let change = routers.begin();
         assert!(routers.status().is_empty());
         drop(change);
     }

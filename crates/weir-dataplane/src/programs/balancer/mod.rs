@@ -323,6 +323,10 @@ impl Balancer {
 
     /// A fragment goes where the first of its packet went.
     fn fragment(&mut self, rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        // Who may speak of our packets' pieces.
+        if dst != self.mac {
+            return self.not_ours(rx.frame, cx);
+        }
         let now = Stamp::of(cx.now());
         let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
             self.counters.fragments += 1;

@@ -32,6 +32,7 @@ const LONGEST: usize = 65_535;
 /// Packets whose first piece has passed.
 #[derive(Debug)]
 pub(in crate::programs) struct Pieces {
+    /// [`SLOTS`], or none as long as nothing has come in pieces.
     slots: Box<[Slot]>,
     seed: u64,
 }
@@ -64,7 +65,7 @@ pub(in crate::programs) struct Piece {
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { slots: vec![NONE; SLOTS].into(), seed: fresh_seed() }
+        Self { slots: Box::default(), seed: fresh_seed() }
     }
 }
 
@@ -94,6 +95,9 @@ impl Pieces {
     pub fn note(&mut self, piece: &Piece, went: Went, now: Stamp) {
         let t = &piece.tuple;
         let Some(kind) = t.what.kind().filter(|_| !piece.is_behind()) else { return };
+        if self.slots.is_empty() {
+            self.slots = vec![NONE; SLOTS].into();
+        }
         let at = self.place(piece.key);
         let Some(slot) = self.slots.get_mut(at) else { return };
         match went {

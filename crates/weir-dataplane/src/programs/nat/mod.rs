@@ -316,6 +316,11 @@ impl Nat {
 
     /// A fragment goes as the first of its packet did.
     fn fragment(&mut self, rx: SlowFrame, dst: MacAddr, t: Tuple, cx: &mut ProgramCx<'_>) {
+        // Who may speak of our packets' pieces.
+        let link = if rx.in_port == self.inside.port { self.inside } else { self.outside };
+        if dst != link.mac {
+            return self.not_ours(rx.frame, cx);
+        }
         let now = Stamp::of(cx.now());
         let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
             self.counters.fragments += 1;
