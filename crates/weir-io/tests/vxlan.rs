@@ -296,13 +296,9 @@ fn two_again() -> [Ipv4Addr; 2] {
     [1, 2].map(|last| Ipv4Addr::new(127, 9, (pid % 250) as u8, (pid / 250 % 125) as u8 * 2 + last))
 }
 
-/// The kernel's VXLAN device as the other end, a cable between, and tshark on what went over it.
-#[test]
-fn the_kernels_device_and_tshark_agree() {
-    const TEST: &str = "the_kernels_device_and_tshark_agree";
-    if !common::can_have_namespaces(TEST) || !common::have(TEST, &["tshark"]) {
-        return;
-    }
+/// A cable between two namespaces, w and h1, and the kernel's VXLAN device vx0 in the latter, whose other end is at w. `None`, said aloud, where
+/// there can be none.
+fn kernels_device(test: &str) -> Option<Lab> {
     let lab = Lab::new(&["w", "h1"]);
     lab.quiet("w");
     lab.quiet("h1");
@@ -312,9 +308,20 @@ fn the_kernels_device_and_tshark_agree() {
     let made = "ip link add vx0 type vxlan id 42 remote 192.0.2.1 local 192.0.2.2 dstport 4789 \
                 dev eth0 nolearning";
     if !lab.works("h1", made) {
-        eprintln!("SKIPPED: {TEST} needs VXLAN devices of the kernel");
+        eprintln!("SKIPPED: {test} needs VXLAN devices of the kernel");
+        return None;
+    }
+    Some(lab)
+}
+
+/// The kernel's VXLAN device as the other end, a cable between, and tshark on what went over it.
+#[test]
+fn the_kernels_device_and_tshark_agree() {
+    const TEST: &str = "the_kernels_device_and_tshark_agree";
+    if !common::can_have_namespaces(TEST) || !common::have(TEST, &["tshark"]) {
         return;
     }
+    let Some(lab) = kernels_device(TEST) else { return };
     lab.run("h1", "ip link set vx0 up");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("cable.pcap");
@@ -419,18 +426,7 @@ fn checksums_that_the_kernels_device_leaves_are_finished() {
     if !common::can_have_namespaces(TEST) {
         return;
     }
-    let lab = Lab::new(&["w", "h1"]);
-    lab.quiet("w");
-    lab.quiet("h1");
-    lab.veth(1);
-    lab.run("w", "ip addr add 192.0.2.1/24 dev p1");
-    lab.run("h1", "ip addr add 192.0.2.2/24 dev eth0");
-    let made = "ip link add vx0 type vxlan id 42 remote 192.0.2.1 local 192.0.2.2 dstport 4789 \
-                dev eth0 nolearning";
-    if !lab.works("h1", made) {
-        eprintln!("SKIPPED: {TEST} needs VXLAN devices of the kernel");
-        return;
-    }
+    let Some(lab) = kernels_device(TEST) else { return };
     lab.run("h1", "ip addr add 10.7.0.2/24 dev vx0");
     lab.run("h1", "ip link set vx0 up");
     lab.run("h1", "ip neigh add 10.7.0.1 lladdr 02:00:00:00:00:09 dev vx0");
