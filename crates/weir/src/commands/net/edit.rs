@@ -189,6 +189,13 @@ fn set_one<'t>(table: &mut toml::Table, text: &'t str) -> Result<&'t str> {
         Some((outer, key)) => {
             let new = || toml::Value::Table(toml::Table::new());
             let at = table.entry(outer).or_insert_with(new);
+            // What may be a name alone is one with options from now on.
+            if let ("program", toml::Value::String(_)) = (outer, &*at) {
+                let name = std::mem::replace(at, new());
+                at.as_table_mut()
+                    .into_iter()
+                    .for_each(|t| _ = t.insert("name".into(), name.clone()));
+            }
             let Some(t) = at.as_table_mut() else {
                 return Err(bad_input(format_args!("'{outer}' has no keys of its own")));
             };
@@ -361,6 +368,7 @@ fn missing<'n>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_supervisor::model::Program;
 
     #[test]
     fn the_value_that_is_wrong_is_named() {
@@ -382,5 +390,21 @@ mod tests {
         let says = "openflow.listen=5: ";
         assert!(told(&["openflow.listen=5", "path=slow"]).starts_with(says));
         assert!(told(&["colour=1"]).starts_with("colour=1: unknown key 'colour'"));
+    }
+
+    #[test]
+    fn a_program_gets_options() {
+        let node = Node {
+            name: "s1".to_owned(),
+            host: "h".to_owned(),
+            program: Some(Program::named("learning")),
+            ..Node::default()
+        };
+        let mut table = toml::Table::try_from(&node).unwrap();
+        set_one(&mut table, "program.ageing_s=60").unwrap();
+        let program = read_node(table.clone()).unwrap().program.unwrap();
+        assert!(program.name() == "learning" && program.has_options());
+        set_one(&mut table, "program.ageing_s=").unwrap();
+        assert_eq!(read_node(table).unwrap(), node);
     }
 }
