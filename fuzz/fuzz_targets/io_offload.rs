@@ -2,8 +2,9 @@
 #![no_main]
 
 use weir_io::offload::checksum::{complete_at, complete_if_partial};
+use weir_io::offload::layout::{TCP, UDP};
 use weir_io::offload::restore_vlan;
-use weir_io::offload::segment::Cut;
+use weir_io::offload::segment::{Cut, Told};
 use weir_packet::Pool;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -20,7 +21,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         assert_eq!(frame, after);
     }
     let Ok(mut pool) = Pool::new(1, 4096) else { return };
-    for cut in [Cut::new(bytes, size), Cut::to_mtu(bytes, size)] {
+    let told = |protocol| Cut::told(bytes, size, Told::of(protocol));
+    for cut in [told(TCP), told(UDP), Cut::to_mtu(bytes, size)] {
         let Some(mut cut) = cut else { continue };
         let mut payload = 0;
         while let Some(mut out) = pool.alloc() {

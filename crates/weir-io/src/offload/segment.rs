@@ -44,6 +44,10 @@ pub struct Told {
 }
 
 impl Told {
+    /// Its payload, and no more is said.
+    pub const fn of(protocol: u8) -> Self {
+        Self { protocol, ip: None, at: None }
+    }
     fn fits(&self, l: Layout) -> bool {
         self.protocol == l.protocol
             && self.ip.is_none_or(|ip| ip == l.ip)
@@ -64,9 +68,13 @@ impl Cut {
         Self::at(frame, size, inner, Some(first))
     }
 
-    /// The same of the first packet, which is TCP or UDP.
-    pub fn new(frame: &[u8], size: usize) -> Option<Self> {
-        Self::at(frame, size, layout::of_frame(frame, 0)?, None)
+    /// The same, of frames whose IP packet has at most `mtu` bytes. For super-frames whose own size
+    /// of pieces is not known; only TCP may be cut so, since a datagram's borders have a meaning.
+    pub fn to_mtu(frame: &[u8], mtu: usize) -> Option<Self> {
+        let cut = Self::told(frame, 1, Told::of(TCP))?;
+        let first = cut.outer.unwrap_or(cut.layout);
+        let size = mtu.checked_sub(cut.headers - first.l3).filter(|n| *n > 0)?;
+        Some(Self { size, ..cut })
     }
 
     fn at(frame: &[u8], size: usize, layout: Layout, outer: Option<Layout>) -> Option<Self> {
@@ -81,15 +89,6 @@ impl Cut {
             return None;
         }
         Some(Self { layout, outer, headers, size, next: headers, done: 0 })
-    }
-
-    /// The same, of frames whose IP packet has at most `mtu` bytes. For super-frames whose own size
-    /// of pieces is not known; only TCP may be cut so, since a datagram's borders have a meaning.
-    pub fn to_mtu(frame: &[u8], mtu: usize) -> Option<Self> {
-        let cut = Self::told(frame, 1, Told { protocol: TCP, ip: None, at: None })?;
-        let first = cut.outer.unwrap_or(cut.layout);
-        let size = mtu.checked_sub(cut.headers - first.l3).filter(|n| *n > 0)?;
-        Some(Self { size, ..cut })
     }
 
     /// Length of the longest frame that comes out.
@@ -375,7 +374,8 @@ mod tests {
             let payload: Vec<u8> = (0..len).map(|i| (i * 31) as u8 ^ seed).collect();
             let frame = build(&s, &payload);
             prop_assert!(frame.len() <= MAX_SUPER);
-            let cut = Cut::new(&frame, size).unwrap();
+            let told = Told::of(if s.udp { UDP } else { TCP });
+            let cut = Cut::told(&frame, size, told).unwrap();
             prop_assert_eq!(cut_all(&frame, cut), oracle(&s, &payload, size));
         }
 
@@ -423,8 +423,10 @@ mod tests {
                 let at = at.index(frame.len());
                 frame[at] = v;
             }
-            if let Some(cut) = Cut::new(&frame, size) {
-                cut_all(&frame, cut);
+            for protocol in [TCP, UDP] {
+                if let Some(cut) = Cut::told(&frame, size, Told::of(protocol)) {
+                    cut_all(&frame, cut);
+                }
             }
             if let Some(cut) = Cut::to_mtu(&frame, size + 60) {
                 cut_all(&frame, cut);

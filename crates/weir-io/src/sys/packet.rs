@@ -88,14 +88,17 @@ pub(super) fn raw() -> io::Result<OwnedFd> {
 /// What the kernel may queue, past the system's limit where that is allowed; a smaller buffer works
 /// too.
 pub(super) fn queue(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
-    let force = set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes);
-    force.or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes))
+    room(fd, [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF], bytes)
 }
 
 /// What the kernel may have of a socket that is not sent yet, as [`queue`].
 pub(super) fn unsent(fd: &OwnedFd, bytes: i32) -> io::Result<()> {
-    let force = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes);
-    force.or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, bytes))
+    room(fd, [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], bytes)
+}
+
+fn room(fd: &OwnedFd, [force, within]: [libc::c_int; 2], bytes: i32) -> io::Result<()> {
+    let forced = set_option(fd, libc::SOL_SOCKET, force, bytes);
+    forced.or_else(|_| set_option(fd, libc::SOL_SOCKET, within, bytes))
 }
 
 /// Frames lost by a socket's queue since the last call.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
-use weir_supervisor::model::{Lab, check, guard};
+use weir_supervisor::model::{Lab, Network, Node, check, guard};
 use weir_supervisor::refusal::{Refusal, Seg, Way};
 
 /// A LAB file as it was read.
@@ -130,6 +130,15 @@ pub fn possible(lab: &Lab) -> Result<(), Refusal> {
     check(lab, &Flows)?;
     programs::check(lab)?;
     rules::check(lab)
+}
+
+/// The nodes that are VDPs, with where they stand: what is said of a router as a VDP waits until it is one.
+pub(super) fn vdps(lab: &Lab) -> impl Iterator<Item = (&Network, &Node, Way)> {
+    lab.network.iter().enumerate().flat_map(|(i, n)| {
+        let at = move |j| Way::item("network", i).at("node", j);
+        let nodes = n.node.iter().enumerate().filter(|(_, v)| v.as_router().is_none());
+        nodes.map(move |(j, v)| (n, v, at(j)))
+    })
 }
 
 /// Checks a lab that is said whole, as by a LAB file: what is in nobody's text is not there.

@@ -2,10 +2,11 @@
 //!
 //! Room: text of the model. Called by [`super::lab::checked`].
 
+use super::lab::vdps;
 use crate::config::read::vdp_from;
 use serde::Serialize;
 use weir_supervisor::model::{Lab, Program};
-use weir_supervisor::refusal::{Refusal, Way};
+use weir_supervisor::refusal::Refusal;
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -26,20 +27,15 @@ struct Section<'a> {
 /// # Errors
 /// The first that can't.
 pub fn check(lab: &Lab) -> Result<(), Refusal> {
-    for (i, n) in lab.network.iter().enumerate() {
-        for (j, v) in n.node.iter().enumerate() {
-            // What is said of the other kind waits until it is that.
-            let Some(program) = v.program.as_ref().filter(|_| v.as_router().is_none()) else {
-                continue;
-            };
-            let ports = lab.attachments(n, v);
-            let at = Way::item("network", i).at("node", j).key("program");
-            let vdp = [Section { vid: 1, ports: &ports, program }];
-            let read = toml::to_string(&File { vdp })
-                .map_err(|e| e.to_string())
-                .and_then(|toml| vdp_from(&toml, None, &ports, None).map_err(|e| e.text));
-            read.map_err(|e| Refusal::new(at, format!("{}: {}", v.vdp_name(n), as_of_a_node(&e))))?;
-        }
+    for (n, v, at) in vdps(lab) {
+        let Some(program) = &v.program else { continue };
+        let ports = lab.attachments(n, v);
+        let vdp = [Section { vid: 1, ports: &ports, program }];
+        let read = toml::to_string(&File { vdp })
+            .map_err(|e| e.to_string())
+            .and_then(|toml| vdp_from(&toml, None, &ports, None).map_err(|e| e.text));
+        let refuse = |e: String| format!("{}: {}", v.vdp_name(n), as_of_a_node(&e));
+        read.map_err(|e| Refusal::new(at.key("program"), refuse(e)))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Room: text of the model. Called by [`super::lab::checked`]. Groups and meters that rules name are not asked for: they are
 //! controllers' to make, and perhaps there.
 
+use super::lab::vdps;
 use crate::config::plan::VdpPlan;
 use crate::config::rules::flow_error;
 use weir_classify::Match;
@@ -17,19 +18,13 @@ use weir_supervisor::refusal::{Refusal, Way};
 /// # Errors
 /// The first that can't.
 pub fn check(lab: &Lab) -> Result<(), Refusal> {
-    for (i, n) in lab.network.iter().enumerate() {
-        for (j, v) in n.node.iter().enumerate() {
-            // What is said of a router as a VDP waits until it is one.
-            let said = v.default.is_some() || !v.rule.is_empty();
-            if said && v.as_router().is_none() {
-                of_node(lab, n, v, &Way::item("network", i).at("node", j))?;
-            }
-        }
-    }
-    Ok(())
+    vdps(lab).try_for_each(|(n, v, at)| of_node(lab, n, v, &at))
 }
 
 fn of_node(lab: &Lab, n: &Network, v: &Node, at: &Way) -> Result<(), Refusal> {
+    if v.default.is_none() && v.rule.is_empty() {
+        return Ok(());
+    }
     let called = v.vdp_name(n);
     let ports =
         Ports((1..).map(PortNo).zip(lab.attachments(n, v)).map(|(no, p)| (p, no)).collect());
