@@ -9,6 +9,7 @@ use super::error::{ConfigError, Source, nearest};
 use super::schema::{ProgramSection, RouteSection};
 use super::words::{PortRef, TextOr};
 use crate::router::container::Taps;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use toml::Spanned;
 use weir_dataplane::programs::balancer::{Balancer, BalancerConfig};
@@ -268,14 +269,14 @@ fn learning(
         let text = format!("max_entries = {}: 1 to 4194304", config.max_entries);
         return Err(source.error(&t.name.span(), text));
     }
-    let mut statics: Vec<(u16, MacAddr, PortNo)> = Vec::new();
+    let (mut statics, mut at) = (Vec::new(), BTreeMap::new());
     for s in &t.statics {
         let (vlan, mac, no) = {
             let s = s.get_ref();
             (s.vlan, mac(source, &s.mac)?, port(&s.port)?)
         };
-        if let Some((_, _, other)) = statics.iter().find(|o| (o.0, o.1) == (vlan, mac))
-            && *other != no
+        if let Some(other) = at.insert((vlan, mac), no)
+            && other != no
         {
             let text = format!(
                 "static: {mac} in VLAN {vlan} is at port {other} already; leave one of them out"
