@@ -383,6 +383,7 @@ fn ports_tables_roles_and_the_rest() {
     let role = |n: u8| frame(24, &[&[0, 0, 0, n][..], &[0; 12]].concat());
     taken(&role(3));
     refused(&role(4), RoleBadRole);
+    refused(&frame(24, &[0, 0, 0, 4]), BadLen);
     refused(&frame(9, &[0, 3, 0, 0]), ConfigBadFlags);
     refused(&frame(9, &[0, 4, 0, 0]), ConfigBadFlags);
     taken(&frame(8, &[0, 3, 0, 0]));

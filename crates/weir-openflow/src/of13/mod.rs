@@ -130,7 +130,7 @@ pub fn decode_body(kind: u8, body: &[u8]) -> Result<Message, ErrorCode> {
             }
             Message::QueueConfigReply { port, queues }
         }
-        kind::ROLE_REQUEST => Message::RoleRequest(switch::RoleBody::read(r)?),
+        kind::ROLE_REQUEST => Message::RoleRequest(switch::read_role_request(r)?),
         kind::ROLE_REPLY => Message::RoleReply(switch::RoleBody::read(r)?),
         kind::GET_ASYNC_REQUEST => Message::GetAsyncRequest,
         kind::GET_ASYNC_REPLY => Message::GetAsyncReply(switch::Async::read(r)?),

@@ -48,6 +48,12 @@ layout! {
     }
 }
 
+/// What a controller wants to be; how long it is comes before what it says (§7.3.9).
+pub(super) fn read_role_request(r: &mut Reader<'_>) -> Result<RoleMsg, ErrorCode> {
+    let mut whole = r.within(16, ErrorCode::BadLen)?;
+    RoleBody::read(&mut whole)
+}
+
 /// What a switch says, whatever it is.
 pub(super) fn read_config(r: &mut Reader<'_>) -> Result<SwitchConfig, ErrorCode> {
     let fragments = match r.u16()? {

@@ -9,6 +9,7 @@
 
 use super::covered::Lived;
 use super::cube;
+use core::time::Duration;
 use std::collections::{BTreeMap, HashMap};
 use weir_openflow::model::{
     Action, FlowFlags, FlowMod, GROUP_ANY, Instruction, Match, Port, TABLE_ALL,
@@ -50,8 +51,12 @@ pub struct Flow {
     pub pieces: Vec<Piece>,
     /// Packets and bytes of rules that are gone or covered.
     pub counted: (u64, u64),
-    /// How old it was when one of its rules was covered.
+    /// How old it was when one of its rules was covered, or went.
     pub lived: Option<Lived>,
+    /// When it was asked for, by the slicer's clock; unknown of one from before the slicer came.
+    pub since: Option<Duration>,
+    /// Rules that are not its own any more, whose end the switch has still to tell.
+    pub leaving: Vec<Match>,
 }
 
 /// What is to be done at the switch.
@@ -263,6 +268,46 @@ impl Book {
         Some((flow, left))
     }
 
+    /// Gives a flow the rules that its match comes down to now. Those that it had before go on counting, with their
+    /// time; what it does not have any more is told by the switch when it has gone ([`Flow::leaving`]).
+    pub fn reshape(&mut self, id: FlowId, pieces: Vec<Piece>, changes: &mut Vec<Change>) {
+        let Some(was) = self.flows.get(&id).cloned() else { return };
+        let mut leaving = Vec::new();
+        for p in was.pieces.iter().filter(|p| !has(&pieces, &p.matcher)) {
+            let change = self.uncover(&was, id, &p.matcher, Standing::Yes);
+            if matches!(change, Some(Change::Remove { .. })) {
+                leaving.push(p.matcher.clone());
+            }
+            changes.extend(change);
+        }
+        for p in &pieces {
+            let key = (was.table, was.priority, p.matcher.clone());
+            let stack = self.rules.entry(key).or_default();
+            let matcher = p.matcher.clone();
+            if has(&was.pieces, &p.matcher) {
+                if stack.last() == Some(&id) && !was.pieces.contains(p) {
+                    changes.push(Change::Alter(id, matcher));
+                }
+                continue;
+            }
+            // Below those that were asked for later.
+            let of = stack.last().copied();
+            let at = stack.iter().rposition(|i| *i < id).map_or(0, |i| i + 1);
+            stack.insert(at, id);
+            match of {
+                Some(later) if later > id => {}
+                Some(of) => changes.push(Change::Cover { id, matcher, of }),
+                None => changes.push(Change::Install(id, matcher)),
+            }
+        }
+        if let Some(f) = self.flows.get_mut(&id) {
+            self.pieces = self.pieces - was.pieces.len() + pieces.len();
+            f.pieces = pieces;
+            f.leaving.extend(leaving);
+            self.touched.push(id);
+        }
+    }
+
     /// A rule is gone from the switch. The flow's last one takes the flow along.
     pub fn gone(
         &mut self,
@@ -351,6 +396,10 @@ impl Book {
         }
         Some((old, old_pieces))
     }
+}
+
+fn has(pieces: &[Piece], m: &Match) -> bool {
+    pieces.iter().any(|p| p.matcher == *m)
 }
 
 /// Whether a rule is still at the switch.

@@ -12,7 +12,7 @@ use super::space::SliceId;
 use super::switch::{Out, Switch};
 use core::time::Duration;
 use weir_openflow::model::{
-    FlowFilter, FlowStats, Match, Message, Part, StatsReply, StatsRequest, Version,
+    FlowFilter, FlowRemoved, FlowStats, Match, Message, Part, StatsReply, StatsRequest, Version,
 };
 
 /// A rule that is being covered, by what the switch is asked about it.
@@ -95,6 +95,21 @@ impl Lived {
 }
 
 impl Flow {
+    /// Whether what has gone is a rule that was to go; then what it has counted is its flow's.
+    pub(super) fn has_left(&mut self, r: &FlowRemoved) -> bool {
+        let Some(at) = self.leaving.iter().position(|m| *m == r.matcher) else { return false };
+        self.leaving.remove(at);
+        self.counted.0 = self.counted.0.saturating_add(r.packets);
+        self.counted.1 = self.counted.1.saturating_add(r.bytes);
+        true
+    }
+
+    /// Has its age be reckoned from now on, since rules that come are younger than it. What the switch has said of it goes before.
+    pub(super) fn age_by_slicer(&mut self) {
+        let asked = self.since.map(|at| Lived { lived: Duration::ZERO, at });
+        self.lived = self.lived.or(asked);
+    }
+
     /// How long it has lived, by what the switch says of its rules (seconds, nanoseconds).
     pub(super) fn age(&self, by_rules: (u32, u32), now: Duration) -> (u32, u32) {
         let Some(own) = self.lived.map(|l| l.until(now)) else { return by_rules };

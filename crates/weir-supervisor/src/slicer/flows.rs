@@ -139,6 +139,8 @@ impl Switch {
             pieces,
             counted: was.map_or((0, 0), |f| f.counted),
             lived: None,
+            since: Some(self.now),
+            leaving: Vec::new(),
         };
         match old {
             Some(old) => {
@@ -219,8 +221,9 @@ impl Switch {
         let Ok(s) = self.slice_mut(asker) else { return };
         let (mut changes, mut deaths, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for id in meant {
-            let left = s.book.standing(*id);
+            let standing = s.book.standing(*id);
             let Some(flow) = s.book.remove(*id, &mut changes) else { continue };
+            let left = standing + flow.leaving.len();
             if !flow.flags.has(FlowFlags::SEND_FLOW_REM) {
                 continue;
             }
@@ -418,7 +421,8 @@ impl Switch {
                     // Somebody may have taken its place meanwhile.
                     if s.book.find(flow.table, flow.priority, &flow.matcher).is_none() {
                         let pieces = judged.unwrap_or_default();
-                        s.book.add(id, Flow { pieces, ..*flow }, &mut changes);
+                        let leaving = Vec::new();
+                        s.book.add(id, Flow { pieces, leaving, ..*flow }, &mut changes);
                     }
                 }
                 Undo::Alter(id, instructions) => {

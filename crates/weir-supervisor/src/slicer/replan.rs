@@ -2,8 +2,8 @@
 //! between.
 //!
 //! Room: called by whoever keeps the slicer's configuration, and where a port comes, goes or is renamed. Rules that are no longer their slice's go first,
-//! behind them a barrier, then come those that are; so that no header is two slices' at any moment. A flow that
-//! comes down to the same rules is not touched, nor are its counters.
+//! behind them a barrier, then come those that are; so that no header is two slices' at any moment. Rules that
+//! stay their flow's are not touched, or have their actions changed in place: a flow keeps its counters, age and time.
 
 use super::book::{Change, Flow, FlowId, Piece};
 use super::judge::Ports;
@@ -124,7 +124,9 @@ impl Switch {
                     used += pieces.len();
                     let Some(s) = self.slices.get_mut(at) else { continue };
                     let mut changes = Vec::new();
-                    s.book.replace(id, id, Flow { pieces, ..f }, &mut changes);
+                    s.book.reshape(id, pieces, &mut changes);
+                    let f = s.book.flow_mut(id);
+                    f.into_iter().for_each(Flow::age_by_slicer);
                     let (go, come) =
                         changes.into_iter().partition(|c| matches!(c, Change::Remove { .. }));
                     going.extend::<Vec<_>>(go);

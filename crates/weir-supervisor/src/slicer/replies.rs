@@ -144,8 +144,11 @@ impl Switch {
             }
             return;
         }
-        let Some(f) = s.book.get(id) else { return };
+        let Some(f) = s.book.flow_mut(id) else { return };
         if f.priority != r.priority || (self.version == Version::V13 && f.table != r.table) {
+            return;
+        }
+        if f.has_left(r) {
             return;
         }
         self.touched.note(slice);

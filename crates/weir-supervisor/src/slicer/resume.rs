@@ -142,6 +142,8 @@ impl Switch {
                         pieces: Vec::new(),
                         counted: (0, 0),
                         lived: None,
+                        since: None,
+                        leaving: Vec::new(),
                     };
                     if s.book.find(flow.table, flow.priority, &flow.matcher).is_none() {
                         s.book.add(FlowId(id), flow, &mut Vec::new());

@@ -196,3 +196,119 @@ fn a_flow_that_takes_its_own_place_goes_on_counting() {
     assert_eq!((asked.len(), changed.len()), (0, 3));
     assert!(changed.iter().all(|(_, m)| !m.flags.has(FlowFlags::RESET_COUNTS)));
 }
+
+/// A flow keeps what it has counted, its age and its time where it comes down to other rules.
+#[test]
+fn a_flow_of_other_rules_goes_on() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        b.ask(1, Message::FlowMod(FlowMod { hard_timeout: 10, ..told_of_end(vlan(10), 0x11) }));
+        let first: Vec<FlowMod> = b.flow_mods().into_iter().map(|(_, m)| m).collect();
+        b.answer_barriers();
+        later(&mut b, 4);
+        // Port 3 is its slice's no more, port 4 is.
+        let other = |ports: &[u32]| vec![grant(0, vlan(10), ports), grant(1, vlan(11), &[1])];
+        let plans = vec![Some(slice("red")), Some(slice("blue"))];
+        b.says(0, Message::PortStatus(PortStatus { reason: PortReason::Add, desc: port(4) }));
+        b.sent();
+        b.answer_barriers();
+        b.switch.replan(&plans, &other(&[1, 2, 4]), &mut b.out);
+        let (_, changed) = sent(&mut b);
+        let (gone, new) = (&changed[0].1, &changed[1].1);
+        assert_eq!((changed.len(), gone.command), (2, FlowCommand::DeleteStrict));
+        assert_eq!((&gone.matcher, &new.matcher), (&at(3), &at(4)));
+        // The new rule has what is left of the flow's time.
+        assert_eq!((new.command, new.hard_timeout), (FlowCommand::Add, 6));
+        let third = first.iter().find(|m| m.matcher == at(3)).unwrap().clone();
+        let stay: Vec<&FlowMod> = first.iter().filter(|m| m.matcher != at(3)).collect();
+        assert_eq!(stay.len(), 2);
+
+        // It comes back before the switch has told of its end: that is not the end of what is there now.
+        b.switch.replan(&plans, &other(&[1, 2, 3, 4]), &mut b.out);
+        let back = sent(&mut b).1.remove(0).1;
+        assert_eq!((back.command, &back.matcher), (FlowCommand::Add, &at(3)));
+        b.says(0, removed(&third, 40, RemovedReason::Delete, 4));
+        b.answer_barriers();
+        assert!(b.to(1).iter().all(|m| !matches!(m.body, Message::FlowRemoved(_))));
+        later(&mut b, 1);
+        let there =
+            vec![rule(stay[0], 1, 5), rule(stay[1], 2, 5), rule(new, 3, 1), rule(&back, 4, 1)];
+        assert_eq!(stats(&mut b, there), [(0x11, 50, 5)]);
+
+        // It is told as removed when all that it has ever had is gone.
+        b.switch.replan(&plans, &other(&[2, 3]), &mut b.out);
+        let (_, changed) = sent(&mut b);
+        assert!(changed.iter().all(|(_, m)| m.command == FlowCommand::DeleteStrict), "{changed:?}");
+        assert_eq!(changed.len(), 2);
+        let gone =
+            FlowMod { priority: 10, matcher: vlan(10), ..FlowMod::new(FlowCommand::DeleteStrict) };
+        b.ask(1, Message::FlowMod(gone));
+        sent(&mut b);
+        let end = |b: &mut Bench| {
+            let told = b.to(1).into_iter();
+            told.filter_map(|m| match m.body {
+                Message::FlowRemoved(r) => Some((r.cookie, r.packets, r.duration_sec)),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+        };
+        for m in [stay[0], new, stay[1]] {
+            b.says(0, removed(m, 10, RemovedReason::Delete, 6));
+            assert_eq!(end(&mut b), []);
+        }
+        b.says(0, removed(&back, 20, RemovedReason::Delete, 2));
+        b.answer_barriers();
+        assert_eq!(end(&mut b), [(0x11, 90, 6)]);
+    }
+}
+
+/// Where only what a flow does is different, its rules are changed, not made anew.
+#[test]
+fn a_flow_that_floods_counts_on_when_a_port_comes() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        b.ask(1, Message::FlowMod(flow(at(1), vec![out(Port::FLOOD)])));
+        sent(&mut b);
+        b.answer_barriers();
+        let rules = vec![grant(0, vlan(10), &[1, 2]), grant(1, vlan(11), &[1])];
+        let plans = vec![Some(slice("red")), Some(slice("blue"))];
+        b.switch.replan(&plans, &rules, &mut b.out);
+        let (_, changed) = sent(&mut b);
+        assert_eq!(changed.len(), 1);
+        assert_eq!(changed[0].1.command, FlowCommand::ModifyStrict, "{changed:?}");
+    }
+}
+
+/// A rule that an earlier flow comes to as well stays the later one's.
+#[test]
+fn the_later_flow_stands_where_an_earlier_one_comes_to_its_rule() {
+    let ip = |m: Match| m.with(Field::EthType, 0x0800);
+    let plans = vec![Some(slice("red"))];
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::new(v, vec![slice("red")], vec![grant(0, vlan(10), &[1])]);
+        b.ask(1, Message::FlowMod(FlowMod { cookie: 1, ..flow(Match::default(), vec![]) }));
+        b.ask(1, Message::FlowMod(flow(ip(Match::default()), vec![])));
+        let (_, asked) = sent(&mut b);
+        b.answer_barriers();
+        let later = asked[1].1.clone();
+        b.switch.replan(&plans, &[grant(0, ip(vlan(10)), &[1])], &mut b.out);
+        let (_, changed) = sent(&mut b);
+        b.answer_barriers();
+        assert_eq!(changed.len(), 1, "{changed:?}");
+        assert_eq!(
+            (changed[0].1.command, &changed[0].1.matcher),
+            (FlowCommand::DeleteStrict, &at(1))
+        );
+        let command = FlowCommand::DeleteStrict;
+        let matcher = ip(Match::default());
+        b.ask(1, Message::FlowMod(FlowMod { priority: 10, matcher, ..FlowMod::new(command) }));
+        let (_, changed) = sent(&mut b);
+        let back = &changed.last().unwrap().1;
+        assert_eq!(
+            (back.command, &back.matcher),
+            (FlowCommand::Add, &later.matcher),
+            "{changed:?}"
+        );
+        assert_eq!(back.cookie, asked[0].1.cookie);
+    }
+}
