@@ -34,6 +34,10 @@ const ZEBRAS: &str = "zserv.api";
 const NEW: &str = "frr.conf.new";
 /// What tells the daemons, and reads for them.
 const VTYSH: &str = "/usr/bin/vtysh";
+/// What ends it where it does not come to an end by itself, and after how many seconds.
+const TIMEOUT: [&str; 3] = ["/usr/bin/timeout", "--kill-after=1", "30"];
+/// How that tells of it, also where it had to kill.
+const LATE: [i32; 2] = [124, 137];
 
 /// Where FRR's daemons are.
 fn home() -> Result<&'static str> {
@@ -180,22 +184,25 @@ impl Frr {
                 self.go_on(until, d, &socket, gone)?;
             }
         }
-        let words = [&[VTYSH.to_owned(), "-b".to_owned()], &places(&self.folder)[..]].concat();
+        let mut words = vtysh(&self.folder);
+        words.push("-b".to_owned());
         judged(&place.run(&Program { name: "vtysh".to_owned(), words })?)
     }
 }
 
-/// Where vtysh finds the router's daemons and configuration.
-fn places(folder: &Path) -> [String; 4] {
+/// Begins a call of vtysh for the router's daemons and configuration.
+fn vtysh(folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
-    ["--vty_socket".to_owned(), folder.clone(), "--config_dir".to_owned(), folder]
+    let places = ["--vty_socket", &folder, "--config_dir", &folder];
+    TIMEOUT.into_iter().chain([VTYSH]).chain(places).map(str::to_owned).collect()
 }
 
 /// Whether FRR understands the new text in a router's folder; no daemon is asked.
 fn understood(folder: &Path) -> Result<()> {
-    let mut c = Command::new(VTYSH);
-    c.arg("-C").arg("-f").arg(folder.join(NEW)).args(places(folder)).stdin(Stdio::null());
-    judged(&c.output().context(VTYSH)?)
+    let words = vtysh(folder);
+    let mut c = Command::new(TIMEOUT[0]);
+    c.args(&words[1..]).arg("-C").arg("-f").arg(folder.join(NEW)).stdin(Stdio::null());
+    judged(&c.output().context(TIMEOUT[0])?)
 }
 
 /// What vtysh says of a configuration: the first line that is not understood or refused, in FRR's words, with its number.
@@ -210,6 +217,9 @@ fn judged(o: &Output) -> Result<()> {
             bail!("frr: {}", words.join(" ").chars().take(300).collect::<String>())
         }
         None if o.status.success() => Ok(()),
+        None if o.status.code().is_some_and(|c| LATE.contains(&c)) => {
+            bail!("vtysh: it does not come to an end within {} s", TIMEOUT[2])
+        }
         None => {
             let last = said.lines().rev().find(|l| !l.trim().is_empty());
             bail!("vtysh: {}", last.unwrap_or("it gives no reason"))
@@ -256,6 +266,8 @@ mod tests {
         }
         let why = judged(&said(2, "")).unwrap_err().to_string();
         assert_eq!(why, "vtysh: Configuration file processing failure: 2");
+        let why = judged(&said(LATE[0], "")).unwrap_err().to_string();
+        assert_eq!(why, "vtysh: it does not come to an end within 30 s");
         assert!(judged(&said(0, "")).is_ok());
     }
 

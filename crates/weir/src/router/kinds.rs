@@ -14,11 +14,12 @@ use crate::config::diff::{Step, diff_vdp};
 use crate::config::plan::VdpPlan;
 use crate::socket::handler::{bad, here};
 use crate::socket::live::{Live, NotDone};
-use crate::socket::protocol::Counted;
+use crate::socket::protocol::{Became, Counted};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weir_dataplane::Vid;
 use weir_packet::DropReason;
+use weir_supervisor::model::Kind;
 
 /// How long what is under way inside a router may be silent before it counts as gone.
 const QUIET: Duration = Duration::from_millis(50);
@@ -160,4 +161,50 @@ pub fn give_place(
         std::thread::sleep(QUIET / 10);
     }
     Ok(done)
+}
+
+/// When a node began to become one of the other kind, and what it had counted then.
+#[derive(Debug)]
+pub struct Begun {
+    vid: Vid,
+    at: Instant,
+    before: Counted,
+}
+
+impl Begun {
+    /// Now.
+    ///
+    /// # Errors
+    /// Nobody serves the data plane any more.
+    pub fn now(live: &Live, vid: Vid) -> Result<Self, NotDone> {
+        Ok(Self { vid, at: Instant::now(), before: counted(live, vid)? })
+    }
+
+    /// What came of it, now that it is one.
+    ///
+    /// # Errors
+    /// Nobody serves the data plane any more.
+    pub fn ended(
+        self,
+        live: &Live,
+        name: String,
+        kind: Kind,
+        pause: Duration,
+    ) -> Result<Became, NotDone> {
+        let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+        let kind = match kind {
+            Kind::Router => "router",
+            Kind::Vdp => "vdp",
+        };
+        let became = Became {
+            name,
+            kind: kind.to_owned(),
+            took_ns: ns(self.at.elapsed()),
+            longest_pause_ns: ns(pause),
+            before: self.before,
+            after: counted(live, self.vid)?,
+            ..Became::default()
+        };
+        Ok(became.weighed())
+    }
 }

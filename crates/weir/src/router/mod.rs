@@ -4,8 +4,8 @@
 //! Room: namespaces, interfaces, processes, control groups, files; the data plane by its plan. Called by the
 //! handler of requests. Needs root.
 //!
-//! - [`node`]: all routers of this process; makes, changes, deletes and reports them, and takes away what one
-//!   that was killed has left;
+//! - [`node`]: all routers of this process; makes, changes, deletes and reports them; [`one`]: one that is there;
+//! - [`called`]: what everything of theirs is called, and what is left of one that was killed;
 //! - [`wires`]: a namespace with its interfaces and addresses, by [`netlink`];
 //! - [`programs`]: what runs inside, in a [`cgroup`]; [`frr`]: FRR among it;
 //! - [`shape`]: the VDP between the wires and the ports, and its rules;
@@ -13,6 +13,7 @@
 //! - [`fib`]: what routes come to; [`follow`]: the thread that keeps rules as the routes are;
 //! - [`container`]: a VDP's slow path inside; [`carrier`]: which interfaces inside have a carrier.
 
+mod called;
 mod carrier;
 pub mod cgroup;
 pub mod container;
@@ -22,6 +23,7 @@ mod frr;
 pub mod kinds;
 mod netlink;
 pub mod node;
+mod one;
 pub mod programs;
 mod shape;
 mod wires;

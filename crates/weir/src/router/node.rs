@@ -2,53 +2,41 @@
 //!
 //! Room: above the other files of this folder. Called by the handler of requests, one request at a time, and
 //! when the process begins and ends. Lock order: routers, then the plan.
-//!
-//! Everything that a router has outside this process is called after it and after this data plane's control
-//! socket: its namespace `weir-ID-NAME`, its groups likewise, its interfaces at this end `wID…`, its folder
-//! `/run/weir-routers/ID/NAME`. So the next process at the same socket knows what one that was killed has
-//! left, and takes it away.
 
+use super::called::Called;
 use super::carrier::Carriers;
-use super::cgroup::{Group, Limits};
+use super::cgroup::Group;
 use super::follow::Follower;
-use super::frr::Frr;
-use super::kinds;
-use super::programs::{Place, Program, Programs, end, inside};
-use super::shape::{Pushed, bridged_end, bridges, compose};
+use super::kinds::{self, Begun};
+use super::one::{One, limits, prepared, start, words};
+use super::programs::{Place, end, inside};
+use super::shape::Pushed;
 use super::wires::{Names, Wires};
 use crate::config::diff::Step;
-use crate::config::plan::{PortPlan, VdpPlan};
-use crate::config::program::ProgramPlan;
+use crate::config::plan::VdpPlan;
 use crate::config::read::vdp_from;
 use crate::namespace;
 use crate::socket::handler::bad;
 use crate::socket::live::{Live, NotDone};
-use crate::socket::protocol::{Became, Counted, Done, ProgramItem, RouterItem};
-use anyhow::{Context, Result, anyhow};
+use crate::socket::protocol::{Done, RouterItem};
+use anyhow::Result;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_dataplane::Vid;
-use weir_io::open::{self, PortSpec};
 use weir_supervisor::model::Kind;
-use weir_supervisor::model::router::{DataPlane, Router, Wire, check, has_cpus};
+use weir_supervisor::model::router::{DataPlane, Router, check, has_cpus};
 use weir_supervisor::refusal::Way;
 use weir_supervisor::section::digest;
 use weir_wire::MacAddr;
 
-/// Where routers keep their files. Not among the control sockets: FRR's daemons, which are another user,
-/// must come through.
-const FILES: &str = "/run/weir-routers";
-
 /// All routers of a process.
 #[derive(Debug)]
 pub struct Routers {
-    /// Tells this data plane from others of the machine.
-    id: String,
+    called: Called,
     all: Mutex<BTreeMap<u16, One>>,
     /// What was last known of them: who looks while one is made, which takes seconds with FRR inside, is told this.
     known: Mutex<BTreeMap<u16, RouterItem>>,
@@ -61,21 +49,6 @@ enum Own {
     Goes,
     /// It was there before, or will be afterwards.
     Stays,
-}
-
-#[derive(Debug)]
-struct One {
-    router: Router,
-    /// Its VDP without wires, as it was asked for.
-    asked: VdpPlan,
-    follower: Option<Follower>,
-    programs: Option<Programs>,
-    wires: Wires,
-    /// The VDP that forwards for it.
-    plane: u16,
-    /// Its bridges' VDPs, in its ports' order.
-    bridges: Vec<u16>,
-    place: Arc<Place>,
 }
 
 /// All routers, for a change. Whoever looks meanwhile is told how they were before, and when it is answered what came of it.
@@ -104,24 +77,17 @@ impl Drop for Changing<'_> {
 impl Routers {
     /// None yet, of the data plane whose control socket this is. What one before it has left is taken away.
     pub fn new(socket: &Path) -> Self {
-        let whole = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-        let id = digest(whole.as_os_str().as_encoded_bytes());
-        let routers = Self {
-            id: format!("{:08x}", id >> 32),
-            all: Mutex::default(),
-            known: Mutex::default(),
-            carriers: Carriers::default(),
-        };
+        let called = Called::after(socket);
         if rustix::process::geteuid().is_root() {
-            routers.sweep();
+            called.sweep();
         }
-        routers
+        Self { called, ..Self::none() }
     }
 
     /// None, and none will be: of a data plane that nobody asks for any.
     pub fn none() -> Self {
         let (all, known) = (Mutex::default(), Mutex::default());
-        Self { id: String::new(), all, known, carriers: Carriers::default() }
+        Self { called: Called::default(), all, known, carriers: Carriers::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, One>> {
@@ -139,61 +105,6 @@ impl Routers {
         let items: BTreeMap<_, _> = all.iter().map(|(vid, o)| (*vid, o.item())).collect();
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&items);
         items
-    }
-
-    /// What all of a router's things are called.
-    fn called(&self, name: &str) -> String {
-        format!("weir-{}-{name}", self.id)
-    }
-    /// What interfaces at this end begin with: of all routers, and of one. A name has 15 letters.
-    fn interfaces(&self) -> String {
-        format!("w{}", self.id.get(..6).unwrap_or_default())
-    }
-    fn interfaces_of(&self, vid: u16) -> String {
-        format!("{}{vid:04x}p", self.interfaces())
-    }
-    fn files(&self) -> PathBuf {
-        Path::new(FILES).join(&self.id)
-    }
-
-    /// Takes away what is called after this data plane and is nobody's any more.
-    fn sweep(&self) {
-        let prefix = self.called("");
-        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
-        let names = names.filter_map(|e| e.file_name().into_string().ok());
-        for name in names.filter(|n| n.starts_with(&prefix)) {
-            if let Ok(file) = File::open(format!("/run/netns/{name}")) {
-                end(|| inside(&file));
-            }
-            namespace::delete(&name);
-        }
-        // Nobody is there to be told what the kernel does not give back.
-        let _ = Wires::unplug(&self.interfaces());
-        for name in Group::beginning(&prefix) {
-            let group = Group::left(&name);
-            end(|| group.processes());
-            group.remove();
-        }
-        let _ = fs::remove_dir_all(self.files());
-        self.forget_folders();
-    }
-
-    /// A router's folder, and those that it is in: theirs to come through, whatever the umask.
-    fn make_folder(&self, folder: &Path) -> Result<()> {
-        for path in [Path::new(FILES), &self.files(), folder] {
-            fs::create_dir_all(path)
-                .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o711)))
-                .with_context(|| format!("making {}", path.display()))?;
-        }
-        Ok(())
-    }
-
-    /// Folders that no router is left in.
-    fn forget_folders(&self) {
-        for path in [self.files(), PathBuf::from(FILES)] {
-            // One that somebody else's routers are in stays.
-            let _ = fs::remove_dir(path);
-        }
     }
 
     /// Makes a router exactly what is asked for: `toml` is its VDP's section. A VDP that is there becomes it,
@@ -252,10 +163,9 @@ impl Routers {
         let taken: Vec<u16> = live.look(|m| m.plan.vdps.keys().copied().collect())?;
         let mut free = (1..u16::MAX).rev().filter(|n| !taken.contains(n) && *n != v.vid.0);
         let plane = free.next().ok_or_else(|| bad("no number is left for a router's VDP"))?;
-        let called = self.called(&v.name);
-        let folder = self.files().join(&v.name);
-        self.make_folder(&folder).map_err(work)?;
-        let interfaces = self.interfaces_of(v.vid.0);
+        let called = self.called.namespace(&v.name);
+        let folder = self.called.make_folder(&v.name).map_err(work)?;
+        let interfaces = self.called.interfaces_of(v.vid.0);
         let ports = format!("_r{}.", v.vid);
         let names = Names { namespace: &called, interfaces: &interfaces, ports: &ports };
         let tail = digest(called.as_bytes()).to_be_bytes();
@@ -423,7 +333,7 @@ impl Routers {
     }
 
     fn take_away(&self, live: &Live, vid: u16, name: &str, one: Option<One>, own: Own) {
-        let called = self.called(name);
+        let called = self.called.namespace(name);
         let mut one = one;
         one.iter_mut().for_each(One::leave);
         if let Ok(file) = File::open(format!("/run/netns/{called}")) {
@@ -451,16 +361,15 @@ impl Routers {
             steps.extend(kept.into_iter().map(|p| Step::RemovePort(p.clone())));
             Ok(steps)
         });
-        self.carriers.leave(&self.interfaces_of(vid));
+        self.carriers.leave(&self.called.interfaces_of(vid));
         // The kernel would do so with the namespace, but in its own time.
-        let _ = Wires::unplug(&self.interfaces_of(vid));
+        let _ = Wires::unplug(&self.called.interfaces_of(vid));
         drop(one);
         namespace::delete(&called);
         let group = Group::left(&called);
         end(|| group.processes());
         group.remove();
-        let _ = fs::remove_dir_all(self.files().join(name));
-        self.forget_folders();
+        self.called.remove_folder(name);
     }
 
     /// Deletes all.
@@ -497,43 +406,6 @@ fn becomes_vdp(
     Ok((begun, told, pause))
 }
 
-/// When a node began to become one of the other kind, and what it had counted then.
-struct Begun {
-    vid: Vid,
-    at: Instant,
-    before: Counted,
-}
-
-impl Begun {
-    fn now(live: &Live, vid: Vid) -> Result<Self, NotDone> {
-        Ok(Self { vid, at: Instant::now(), before: kinds::counted(live, vid)? })
-    }
-
-    fn ended(
-        self,
-        live: &Live,
-        name: String,
-        kind: Kind,
-        pause: Duration,
-    ) -> Result<Became, NotDone> {
-        let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-        let kind = match kind {
-            Kind::Router => "router",
-            Kind::Vdp => "vdp",
-        };
-        let became = Became {
-            name,
-            kind: kind.to_owned(),
-            took_ns: ns(self.at.elapsed()),
-            longest_pause_ns: ns(pause),
-            before: self.before,
-            after: kinds::counted(live, self.vid)?,
-            ..Became::default()
-        };
-        Ok(became.weighed())
-    }
-}
-
 fn noted(notes: Vec<String>) -> Done {
     Done { notes, ..Done::default() }
 }
@@ -547,137 +419,6 @@ fn read(live: &Live, all: &BTreeMap<u16, One>, toml: &str) -> Result<VdpPlan, No
         names.filter(|n| !own(n)).collect::<Vec<_>>()
     })?;
     Ok(VdpPlan { place: None, ..vdp_from(toml, None, &known, None)? })
-}
-
-impl One {
-    /// The ports between the data plane and its namespace.
-    fn ports(&self, interfaces: &str) -> Vec<Step> {
-        let keep = |name: String, kind, target| {
-            let spec = PortSpec { kind, target };
-            let label = Some(PortPlan::routers_label(&self.asked.name));
-            Step::AddPort(PortPlan { name, spec, label, place: None })
-        };
-        let mut steps = Vec::new();
-        for ((_, no), w) in self.asked.ports.iter().zip(&self.wires.wires) {
-            if let Some(near) = &w.near {
-                let kind = match self.router.wire {
-                    Wire::AfPacket => open::Kind::AfPacket,
-                    Wire::AfXdp => open::Kind::Xdp,
-                };
-                steps.push(keep(near.clone(), kind, format!("{interfaces}{no}")));
-            }
-            if w.outer != w.port {
-                for end in [w.outer.clone(), bridged_end(&w.outer)] {
-                    steps.push(keep(end, open::Kind::Memory, w.outer.clone()));
-                }
-            }
-        }
-        steps
-    }
-
-    /// Its veth pairs, by this end's interface, and whose port each is.
-    fn carriers(&self, interfaces: &str) -> Vec<(String, String)> {
-        let wires = self.asked.ports.iter().zip(&self.wires.wires);
-        wires
-            .filter(|(_, w)| w.near.is_some())
-            .map(|((_, no), w)| (format!("{interfaces}{no}"), w.port.clone()))
-            .collect()
-    }
-
-    /// The VDPs that forward for it, for what was asked: its bridges, and last its own.
-    fn parts(&self, v: &VdpPlan, router: &Router) -> Result<Vec<VdpPlan>, NotDone> {
-        let plane = Vid(self.plane);
-        let part = |of: Vid, p: VdpPlan| VdpPlan { part_of: Some(of), label: v.label.clone(), ..p };
-        let bridges = bridges(v, &self.wires.wires, self.bridges.iter().copied());
-        let mut all: Vec<VdpPlan> = bridges.into_iter().map(|b| part(plane, b)).collect();
-        let own = VdpPlan { vid: plane, name: format!("_router.{}", v.vid), ..v.clone() };
-        let mut own = part(v.vid, compose(own, router, &self.wires.wires).map_err(bad)?);
-        if let Some(taps) = &self.wires.taps {
-            own.program = Some(ProgramPlan::Container(taps.clone()));
-        }
-        all.push(own);
-        Ok(all)
-    }
-
-    /// Ends what runs for it.
-    fn leave(&mut self) {
-        drop(self.follower.take());
-        if let Some(mut p) = self.programs.take() {
-            p.leave();
-        }
-        end(|| inside(self.wires.namespace.file()));
-    }
-
-    fn item(&self) -> RouterItem {
-        let programs = self.programs.iter().flat_map(Programs::status);
-        let follow = self.follower.as_ref().map(Follower::status);
-        RouterItem {
-            name: self.asked.name.clone(),
-            vid: self.asked.vid.0,
-            forwards: self.plane,
-            data_plane: self.router.data_plane.name().to_owned(),
-            namespace: self.wires.namespace.name().to_owned(),
-            folder: self.place.folder.display().to_string(),
-            mac: self.wires.mac.to_string(),
-            programs: programs
-                .map(|p| ProgramItem { name: p.name, pid: p.pid, ended: p.ended })
-                .collect(),
-            processes: inside(self.wires.namespace.file()).len(),
-            cpu_us: self.place.group.cpu_us(),
-            memory_bytes: self.place.group.memory_bytes(),
-            routes: follow.as_ref().map(|f| f.routes),
-            route_rules: follow.as_ref().map(|f| f.rules),
-            route_rules_slow: follow.as_ref().map(|f| f.slow),
-            fault: follow.and_then(|f| f.fault),
-        }
-    }
-}
-
-fn limits(r: &Router) -> Limits {
-    Limits {
-        cpu_permille: r.cpu_quota_permille,
-        cpus: r.cpus.clone(),
-        memory_bytes: r.memory_bytes,
-    }
-}
-
-fn words(r: &Router) -> String {
-    match r.data_plane {
-        DataPlane::Own => "forwards by itself".to_owned(),
-        other => format!("the shared data plane forwards by its routes, {}", other.name()),
-    }
-}
-
-/// What a router runs: its programs, and FRR if it has that.
-type Prepared = (Vec<Program>, Option<Frr>);
-
-/// What is to run, with its files in place.
-fn prepared(place: &Place, r: &Router) -> Result<Prepared> {
-    let (mut all, mut frr) = (Vec::new(), None);
-    if r.frr.is_some() || !r.daemons.is_empty() {
-        let text = r.frr.clone().unwrap_or_default();
-        let (f, programs) = Frr::prepare(&place.folder, &r.running(), &text)?;
-        (all, frr) = (programs, Some(f));
-    }
-    for words in &r.run {
-        let path = words.first().ok_or_else(|| anyhow!("run: an empty program"))?;
-        if !Path::new(path).exists() {
-            return Err(anyhow!("run: {path} is not there: install it, or take it away"));
-        }
-        let name = path.rsplit('/').next().unwrap_or(path).to_owned();
-        all.push(Program { name, words: words.clone() });
-    }
-    Ok((all, frr))
-}
-
-fn start(place: &Arc<Place>, (all, frr): Prepared) -> Result<Option<Programs>> {
-    if let Some(frr) = &frr {
-        frr.take_up()?;
-    }
-    match all.is_empty() {
-        true => Ok(None),
-        false => Programs::start(Arc::clone(place), all, frr).map(Some),
-    }
 }
 
 /// The machine is to blame.
