@@ -20,6 +20,8 @@
 //! Entries of a port that the VDP has lost are forgotten; those of a port that is down stay.
 //! There is no spanning tree: loops between its ports are the configuration's affair.
 
+mod entries;
+mod slots;
 mod table;
 
 use crate::action::PortNo;

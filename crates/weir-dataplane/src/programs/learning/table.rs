@@ -1,53 +1,28 @@
 //! The learning switch's table: (VLAN, MAC) to port, bounded, in the order of last use.
 //! Touches numbers only. Called by `learning/mod.rs` once per frame to learn and once to look up.
 //!
-//! Two arrays. `slots` is an open-addressing hash (linear probing, deletion by shifting back, at
-//! most half full) that holds key and port, so that a lookup is one cache line. `entries` holds
+//! Two arrays. `slots` is a hash that holds key and port, so that a lookup is one cache line. `entries` holds
 //! what learning needs: when an address was last seen, and its place in its port's list, least
 //! recently seen first. Both double as they fill, up to the bound, so that a small network costs
-//! little and a frame costs no allocation of its own.
+//! little and a frame costs no allocation of its own; no frame waits until they have.
 //!
 //! When the table is full, the least recently seen address of the port that has most makes room,
 //! as in Open vSwitch: a port that floods invented addresses pushes out its own, not its
 //! neighbours'.
 
+use super::entries::{Entries, Entry};
+use super::slots::Slots;
 use crate::action::PortNo;
 use crate::program::Ahead;
-use crate::programs::hash::fold;
 use weir_classify::simd::prefetch_read;
 use weir_packet::Nanos;
 
 /// No entry, no list.
 const NONE: u32 = u32::MAX;
-/// Slots of an empty table.
-const FIRST_SLOTS: usize = 64;
 
 /// VLAN id and MAC address in one word: 12 and 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Station(pub u64);
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    key: Station,
-    entry: u32,
-    port: PortNo,
-}
-
-const EMPTY: Slot = Slot { key: Station(0), entry: NONE, port: PortNo(0) };
-
-/// Half a line of cache.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-struct Entry {
-    key: Station,
-    seen: Nanos,
-    /// Its port's list; `NONE` for a static entry, which is in none.
-    list: u32,
-    prev: u32,
-    next: u32,
-}
-
-const _: () = assert!(size_of::<Entry>() == 32);
 
 /// One port's addresses, the least recently seen first.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +61,14 @@ pub(super) struct Row {
 
 #[derive(Debug)]
 pub(super) struct Table {
-    slots: Vec<Slot>,
-    entries: Vec<Entry>,
+    slots: Slots,
+    entries: Entries,
     /// Unused entries, chained by `next`.
     free: u32,
     lists: Vec<List>,
     len: usize,
     statics: usize,
     max: usize,
-    seed: u64,
     /// A sighting sooner than this after the last does not reorder the list.
     grain: Nanos,
 }
@@ -103,14 +77,13 @@ impl Table {
     /// An empty table for at most `max` entries.
     pub fn new(max: usize, grain: Nanos, seed: u64) -> Self {
         Self {
-            slots: vec![EMPTY; FIRST_SLOTS],
-            entries: Vec::new(),
+            slots: Slots::new(seed),
+            entries: Entries::default(),
             free: NONE,
             lists: Vec::new(),
             len: 0,
             statics: 0,
             max: max.clamp(1, NONE as usize / 4),
-            seed,
             grain,
         }
     }
@@ -124,36 +97,10 @@ impl Table {
         self.max
     }
 
-    #[inline(always)]
-    fn home(&self, key: Station) -> usize {
-        fold(key.0, self.seed) as usize & (self.slots.len() - 1)
-    }
-    #[inline(always)]
-    fn after(&self, i: usize) -> usize {
-        (i + 1) & (self.slots.len() - 1)
-    }
-    /// The slot that holds `key`, or else the empty one where it belongs.
-    #[inline(always)]
-    fn find(&self, key: Station) -> Result<usize, usize> {
-        let mut i = self.home(key);
-        loop {
-            let s = &self.slots[i];
-            if s.entry == NONE {
-                return Err(i);
-            }
-            if s.key == key {
-                return Ok(i);
-            }
-            i = self.after(i);
-        }
-    }
-
     /// Asks for the line that a station's slot is in.
     #[inline]
     pub fn expect(&self, key: Station) {
-        if let Some(s) = self.slots.get(self.home(key)) {
-            prefetch_read(s);
-        }
+        self.slots.expect(key);
     }
 
     /// Whether when stations were seen lies farther away than their slots.
@@ -165,8 +112,8 @@ impl Table {
     /// Asks for the line that says when a station was seen, where its slot is near.
     #[inline]
     pub fn expect_sighting(&self, key: Station) {
-        if let Ok(i) = self.find(key)
-            && let Some(e) = self.entries.get(self.slots[i].entry as usize)
+        if let Some((entry, _)) = self.slots.get(key)
+            && let Some(e) = self.entries.get(entry)
         {
             prefetch_read(e);
         }
@@ -175,30 +122,30 @@ impl Table {
     /// Where a station is.
     #[inline]
     pub fn port_of(&self, key: Station) -> Option<PortNo> {
-        self.find(key).ok().map(|i| self.slots[i].port)
+        self.slots.get(key).map(|(_, port)| port)
     }
 
     /// Notes that a station was seen at a port.
     #[inline]
     pub fn learn(&mut self, key: Station, port: PortNo, now: Nanos) -> Learned {
-        let Ok(i) = self.find(key) else { return self.insert(key, port, now) };
-        let slot = self.slots[i];
-        let e = &mut self.entries[slot.entry as usize];
+        let Some(at) = self.slots.find(key) else { return self.insert(key, port, now) };
+        let (entry, before) = self.slots.at(at);
+        let e = &mut self.entries[entry];
         if e.list == NONE {
             return Learned::Static;
         }
-        if slot.port == port && now.since(e.seen) < self.grain {
+        if before == port && now.since(e.seen) < self.grain {
             return Learned::Known;
         }
         e.seen = now;
-        self.unlink(slot.entry);
+        self.unlink(entry);
         let list = self.list_of(port);
-        self.link(slot.entry, list);
-        if slot.port == port {
+        self.link(entry, list);
+        if before == port {
             return Learned::Known;
         }
-        self.slots[i].port = port;
-        Learned::Moved(slot.port)
+        self.slots.set_port(at, port);
+        Learned::Moved(before)
     }
 
     fn insert(&mut self, key: Station, port: PortNo, now: Nanos) -> Learned {
@@ -217,41 +164,25 @@ impl Table {
 
     /// Puts a new key into a table that has room; its entry is in no list yet.
     fn place(&mut self, key: Station, port: PortNo, now: Nanos) -> u32 {
-        if (self.len + 1) * 2 > self.slots.len() {
-            self.double();
-        }
         let e = Entry { key, seen: now, list: NONE, prev: NONE, next: NONE };
         let entry = if self.free == NONE {
-            self.entries.push(e);
-            (self.entries.len() - 1) as u32
+            self.entries.push(e)
         } else {
             let i = self.free;
-            self.free = self.entries[i as usize].next;
-            self.entries[i as usize] = e;
+            self.free = self.entries[i].next;
+            self.entries[i] = e;
             i
         };
-        if let Err(i) = self.find(key) {
-            self.slots[i] = Slot { key, entry, port };
-        }
+        self.slots.insert(key, entry, port, self.len);
         self.len += 1;
         entry
     }
 
-    fn double(&mut self) {
-        let old = std::mem::take(&mut self.slots);
-        self.slots = vec![EMPTY; old.len() * 2];
-        for s in old.into_iter().filter(|s| s.entry != NONE) {
-            if let Err(i) = self.find(s.key) {
-                self.slots[i] = s;
-            }
-        }
-    }
-
     /// Pins a station to a port; `false` when there is no room, every entry being static.
     pub fn pin(&mut self, key: Station, port: PortNo, now: Nanos) -> bool {
-        if let Ok(i) = self.find(key) {
-            let entry = self.slots[i].entry;
-            self.slots[i].port = port;
+        if let Some(at) = self.slots.find(key) {
+            let (entry, _) = self.slots.at(at);
+            self.slots.set_port(at, port);
             self.statics += usize::from(self.unlink(entry));
             return true;
         }
@@ -278,42 +209,23 @@ impl Table {
 
     /// Forgets a station, a static one too; `false` when it was not there.
     pub fn forget(&mut self, key: Station) -> bool {
-        let Ok(i) = self.find(key) else { return false };
-        let entry = self.slots[i].entry;
+        let Some(at) = self.slots.find(key) else { return false };
+        let (entry, _) = self.slots.at(at);
         if !self.unlink(entry) {
             self.statics -= 1;
         }
-        self.entries[entry as usize].next = self.free;
+        self.entries[entry].next = self.free;
         self.free = entry;
         self.len -= 1;
-        self.clear_slot(i);
+        self.slots.remove(at);
         true
-    }
-
-    /// Empties a slot and moves back what had been pushed past it.
-    fn clear_slot(&mut self, mut hole: usize) {
-        let mask = self.slots.len() - 1;
-        let mut i = hole;
-        loop {
-            i = self.after(i);
-            let s = self.slots[i];
-            if s.entry == NONE {
-                break;
-            }
-            let from_home = i.wrapping_sub(self.home(s.key)) & mask;
-            if from_home >= i.wrapping_sub(hole) & mask {
-                self.slots[hole] = s;
-                hole = i;
-            }
-        }
-        self.slots[hole] = EMPTY;
     }
 
     /// Drops the least recently seen entry of the port that has most; `false` when there is none.
     fn evict(&mut self) -> bool {
         let fullest = self.lists.iter().max_by_key(|l| l.len).filter(|l| l.len > 0);
         let Some(l) = fullest else { return false };
-        let key = self.entries[l.head as usize].key;
+        let key = self.entries[l.head].key;
         self.forget(key)
     }
 
@@ -332,7 +244,7 @@ impl Table {
         let before = self.len;
         for list in 0..self.lists.len() {
             while before - self.len < most
-                && let Some(e) = self.entries.get(self.lists[list].head as usize)
+                && let Some(e) = self.entries.get(self.lists[list].head)
                 && due(list, e)
             {
                 let key = e.key;
@@ -344,9 +256,9 @@ impl Table {
 
     /// Everything there is, in no order.
     pub fn rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.slots.iter().filter(|s| s.entry != NONE).map(|s| {
-            let e = &self.entries[s.entry as usize];
-            Row { key: s.key, port: s.port, seen: (e.list != NONE).then_some(e.seen) }
+        self.slots.iter().map(|(key, entry, port)| {
+            let e = &self.entries[entry];
+            Row { key, port, seen: (e.list != NONE).then_some(e.seen) }
         })
     }
 
@@ -368,15 +280,15 @@ impl Table {
         if tail == NONE {
             l.head = entry;
         } else {
-            self.entries[tail as usize].next = entry;
+            self.entries[tail].next = entry;
         }
-        let e = &mut self.entries[entry as usize];
+        let e = &mut self.entries[entry];
         (e.list, e.prev, e.next) = (list, tail, NONE);
     }
 
     /// Takes an entry out of its list; `false` when it was in none.
     fn unlink(&mut self, entry: u32) -> bool {
-        let Entry { list, prev, next, .. } = self.entries[entry as usize];
+        let Entry { list, prev, next, .. } = self.entries[entry];
         if list == NONE {
             return false;
         }
@@ -384,13 +296,13 @@ impl Table {
         l.len -= 1;
         match prev {
             NONE => l.head = next,
-            p => self.entries[p as usize].next = next,
+            p => self.entries[p].next = next,
         }
         match next {
             NONE => self.lists[list as usize].tail = prev,
-            n => self.entries[n as usize].prev = prev,
+            n => self.entries[n].prev = prev,
         }
-        let e = &mut self.entries[entry as usize];
+        let e = &mut self.entries[entry];
         (e.list, e.prev, e.next) = (NONE, NONE, NONE);
         true
     }
@@ -411,12 +323,13 @@ mod tests {
         Gone(u32),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    /// Steps on so many stations.
+    fn step(n: u64) -> impl Strategy<Value = Step> {
         prop_oneof![
-            12 => (0u64..40, 1u32..5).prop_map(|(k, p)| Step::Learn(k, p)),
-            1 => (0u64..40, 1u32..5).prop_map(|(k, p)| Step::Pin(k, p)),
-            2 => (0u64..40).prop_map(Step::Forget),
-            1 => (0u64..60).prop_map(Step::Expire),
+            12 => (0..n, 1u32..5).prop_map(|(k, p)| Step::Learn(k, p)),
+            1 => (0..n, 1u32..5).prop_map(|(k, p)| Step::Pin(k, p)),
+            2 => (0..n).prop_map(Step::Forget),
+            1 => (0..n * 3 / 2).prop_map(Step::Expire),
             1 => (1u32..5).prop_map(Step::Gone),
         ]
     }
@@ -455,10 +368,46 @@ mod tests {
         assert_eq!(table.ahead(), Ahead::Further);
     }
 
+    /// While one hash takes the other's place, each step is a few slots, and all is found in either.
+    #[test]
+    fn a_table_grows_little_by_little() {
+        let mut t = Table::new(300_000, Nanos(1), 7);
+        let (mut grew, mut most) = (0, 0);
+        for k in 0..200_000 {
+            let before = t.slots.leaving();
+            t.learn(Station(k), PortNo(k as u32 % 7), Nanos(k));
+            grew += usize::from(t.slots.leaving() > before);
+            most = most.max(t.slots.leaving());
+            for found in [0, k / 2, k] {
+                assert_eq!(
+                    t.port_of(Station(found)),
+                    Some(PortNo(found as u32 % 7)),
+                    "{found} at {k}"
+                );
+            }
+            assert_eq!(t.port_of(Station(k + 1)), None);
+        }
+        assert!(grew >= 10 && most >= 65_536, "{grew} {most}");
+        // One that is met while it is in the old one, and one that goes from there.
+        let mut t = Table::new(1000, Nanos(1), 7);
+        (0..33).for_each(|k| _ = t.learn(Station(k), PortNo(1), Nanos(k)));
+        assert!(t.slots.leaving() > 0);
+        (0..16).for_each(|k| assert!(t.forget(Station(k))));
+        let moved = t.learn(Station(20), PortNo(2), Nanos(50));
+        assert_eq!(moved, Learned::Moved(PortNo(1)));
+        assert_eq!((t.rows().count(), t.len()), (17, 17));
+        let port = |k: u64| t.port_of(Station(k)).map(|p| p.0);
+        assert_eq!([0, 16, 20, 32].map(port), [None, Some(1), Some(2), Some(1)]);
+    }
+
     proptest! {
         #[test]
-        fn equals_a_map(steps in prop::collection::vec(step(), 1..400), seed in any::<u64>()) {
-            let max = 12;
+        fn equals_a_map(
+            // In a table that is full, and in one that grows.
+            (max, steps) in prop_oneof![Just((12, 40)), Just((250, 600))]
+                .prop_flat_map(|(max, n)| (Just(max), prop::collection::vec(step(n), 1..400))),
+            seed in any::<u64>(),
+        ) {
             let mut table = Table::new(max, Nanos(1), seed);
             let mut oracle = Oracle::new();
             for (now, s) in steps.into_iter().enumerate() {
@@ -535,6 +484,6 @@ mod tests {
         }
         assert_eq!(t.len(), 1024);
         assert!((0..100).all(|k| t.port_of(Station(k)) == Some(PortNo(1))));
-        assert!(t.slots.len() <= 2048 && t.entries.len() <= 1024, "grew past its bound");
+        assert!(t.slots.len() <= 2048 + 1024 && t.entries.len() <= 1024, "grew past its bound");
     }
 }
