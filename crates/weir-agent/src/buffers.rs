@@ -22,8 +22,10 @@ pub(crate) struct Lent {
     pub packet: Buffered,
 }
 
-/// After this time a packet makes room for another.
+/// After this time a packet makes room for another that has none.
 const AGE: Nanos = Nanos::from_secs(1);
+/// After this time it is forgotten, whether there is room or not.
+const LONGEST: Nanos = Nanos::from_secs(10);
 /// Bits of a number that are the place; the others count how often that was used.
 const PLACE_BITS: u32 = 12;
 /// Uses after which a place's count begins again; keeps numbers below NO_BUFFER.
@@ -68,9 +70,11 @@ impl Buffers {
     /// Keeps a packet and gives its number; `None` when there is no room.
     pub fn put(&mut self, packet: Buffered, now: Nanos) -> Option<u32> {
         while let Some((at, uses, since)) = self.order.front().copied() {
+            let has_room = !self.free.is_empty() || (self.places.len() as u32) < self.most;
+            let life = if has_room { LONGEST } else { AGE };
             let place = self.places.get_mut(at as usize).filter(|p| p.uses == uses);
             match place.as_ref().map(|p| &p.holds) {
-                Some(Holds::Packet(_)) if now.since(since) < AGE => break,
+                Some(Holds::Packet(_)) if now.since(since) < life => break,
                 // It is settled before long.
                 Some(Holds::Lent) => break,
                 _ => {}
@@ -237,6 +241,18 @@ mod tests {
         assert!(b.put(packet(3), Nanos(AGE.0 * 9)).is_some());
         b.spend(id);
         assert_eq!(b.put(packet(4), Nanos(AGE.0 * 9)), None, "spent once");
+    }
+
+    #[test]
+    fn a_packet_stays_while_there_is_room_but_not_for_ever() {
+        let mut b = Buffers::new(2);
+        let first = b.put(packet(0), Nanos(0)).unwrap();
+        let second = b.put(packet(1), Nanos(5 * AGE.0)).unwrap();
+        b.take(second).unwrap();
+        assert!(b.take(first).is_ok(), "there was room");
+        let first = b.put(packet(0), Nanos(0)).unwrap();
+        b.put(packet(1), LONGEST).unwrap();
+        assert_eq!(b.take(first), Err(ErrorCode::BufferEmpty));
     }
 
     #[test]

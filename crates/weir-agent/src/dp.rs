@@ -1,9 +1,10 @@
 //! What is asked of the data plane beside rules, in its own words.
 
-use crate::apply::{Frame, code_of};
+use crate::apply::{Frame, blank, code_of};
+use crate::fail::Alone;
 use weir_dataplane::{
-    Action, ControlError, DataPlane, Fragments, InvalidTtl, PacketOut, PortFlags, PortIn, PortNo,
-    QueueCounters, Tally, VdpPortCounters, Vid,
+    Action, ControlError, DataPlane, Fragments, InvalidTtl, Out, PacketOut, Placement, PortFlags,
+    PortIn, PortNo, QueueCounters, RuleSpec, Tally, VdpPortCounters, Vid,
 };
 use weir_openflow::model::{self, ErrorCode, Port, PortConfig, PortStats, QueueStats};
 use weir_packet::Nanos;
@@ -49,6 +50,19 @@ pub(crate) fn send(
 pub(crate) fn set_miss(dp: &mut DataPlane, vid: Vid, actions: &[Action]) {
     // The VDP is there as long as its switch.
     let _ = dp.set_default(vid, actions);
+}
+/// Above every flow's priority, which has 16 bits.
+const ABOVE: u32 = 1 << 16;
+
+/// Has all frames treated as by a switch without OpenFlow, whatever flows say (1.3.5 §6.3.2). Where there is no room for the rule
+/// those that no flow takes are.
+pub(crate) fn set_alone(dp: &mut DataPlane, vid: Vid, alone: Alone) {
+    let actions = [Action::Output(Out::Normal)].into();
+    let spec = RuleSpec { priority: ABOVE, actions, ..blank() };
+    let _ = match alone {
+        Alone::Yes => dp.add_rule(vid, 0, &spec, Placement::Spill).map(drop),
+        Alone::No => dp.remove_rule(vid, 0, &spec.matcher, ABOVE).map(drop),
+    };
 }
 /// What is asked of a port.
 pub(crate) fn set_port_config(dp: &mut DataPlane, vid: Vid, port: Port, config: PortConfig) {

@@ -1,5 +1,6 @@
 //! What happens to frames that no flow takes (1.3 §6.3.2, 1.0 §4.3 and §3.4): dropped where 1.3
-//! rules, sent to controllers and listening tools of 1.0, treated as by a plain switch when controllers stay away.
+//! rules, sent to controllers and listening tools of 1.0. When controllers stay away all frames may be treated as by a plain switch,
+//! flows or not: of 1.3 every controller has a flow for those that no other takes, to a controller that is not there.
 
 use crate::config::FailMode;
 use crate::dp;
@@ -17,6 +18,13 @@ pub(crate) enum Miss {
     Drop,
     Controller,
     Normal,
+}
+
+/// Whether a switch forwards by itself since its controllers stay away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Alone {
+    Yes,
+    No,
 }
 
 impl Miss {
@@ -57,7 +65,14 @@ impl Switch {
             return Ok(());
         }
         let (vid, actions) = (self.config.vid, wanted.actions());
-        cx.plane.with(move |plane| dp::set_miss(plane, vid, &actions))?;
+        let alone = |m| if m == Some(Miss::Normal) { Alone::Yes } else { Alone::No };
+        let (was, is) = (alone(self.miss), alone(Some(wanted)));
+        cx.plane.with(move |plane| {
+            dp::set_miss(plane, vid, &actions);
+            if was != is {
+                dp::set_alone(plane, vid, is);
+            }
+        })?;
         self.miss = Some(wanted);
         Ok(())
     }

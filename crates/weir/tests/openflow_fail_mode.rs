@@ -1,4 +1,4 @@
-//! What becomes of frames while the controller is away, over real sockets: fail-standalone beside
+//! What becomes of frames while the controller is away, over real sockets: fail-standalone, whatever flows say, beside
 //! fail-secure, until the controller is there again.
 
 mod openflow_rig;
@@ -7,7 +7,9 @@ mod run_daemon;
 use openflow_rig::{Peer, flow};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
-use weir_openflow::model::{Action, Message, NO_BUFFER, PacketOut, Port};
+use weir_openflow::model::{
+    Action, FlowCommand, FlowMod, Instruction, Message, NO_BUFFER, PacketOut, Port,
+};
 
 const MODES: [&str; 2] = ["standalone", "secure"];
 
@@ -79,6 +81,23 @@ impl Vdp {
 /// A station that the controller has a flow for, and one that it has none for.
 const KNOWN: u8 = 1;
 const UNKNOWN: u8 = 5;
+/// One whose frames it drops.
+const BLOCKED: u8 = 7;
+
+/// Drops frames to a station.
+fn block(n: u8) -> Message {
+    let Message::FlowMod(f) = flow(mac(n), 0) else { unreachable!() };
+    Message::FlowMod(FlowMod { instructions: Vec::new(), ..f })
+}
+
+/// What no other flow takes goes to the controller, as most have it (1.3.5 §5.4).
+fn table_miss() -> Message {
+    let to = Action::Output { port: Port::CONTROLLER, max_len: 128 };
+    Message::FlowMod(FlowMod {
+        instructions: vec![Instruction::Apply(vec![to])],
+        ..FlowMod::new(FlowCommand::Add)
+    })
+}
 
 fn mac(n: u8) -> u64 {
     0x0200_0000_0000 + u64::from(n)
@@ -96,7 +115,12 @@ fn standalone_forwards_as_a_switch_while_the_controller_is_away_and_secure_does_
         assert_eq!(c.barrier().unwrap(), []);
         v.passes(&d, KNOWN);
         v.ends(&d, UNKNOWN);
+        c.send(block(BLOCKED));
+        assert_eq!(c.barrier().unwrap(), []);
+        v.ends(&d, BLOCKED);
     }
+    controllers[0].send(table_miss());
+    assert_eq!(controllers[0].barrier().unwrap(), []);
     // It goes, and nobody answers.
     drop((controllers, listeners));
     let [alone, secure] = &mut vdps;
@@ -107,18 +131,28 @@ fn standalone_forwards_as_a_switch_while_the_controller_is_away_and_secure_does_
         alone.put(UNKNOWN);
         alone.sent(d) > before
     });
-    alone.passes(&d, UNKNOWN);
-    alone.passes(&d, KNOWN);
+    for any in [UNKNOWN, KNOWN, BLOCKED] {
+        alone.passes(&d, any);
+    }
     // The other has waited as long.
     secure.ends(&d, UNKNOWN);
+    secure.ends(&d, BLOCKED);
     secure.passes(&d, KNOWN);
     // It comes back: its flows are there, and hold alone.
     let listeners = at.each_ref().map(|a| TcpListener::bind(a).unwrap());
     let mut controllers = listeners.each_ref().map(Peer::accept);
     for (c, v) in controllers.iter_mut().zip(&mut vdps) {
         assert_eq!(c.barrier().unwrap(), []);
-        assert_eq!(c.flows(), 1);
+        if v.vid == 1 {
+            assert_eq!(c.flows(), 3);
+            let miss =
+                FlowMod { command: FlowCommand::DeleteStrict, ..FlowMod::new(FlowCommand::Add) };
+            c.send(Message::FlowMod(miss));
+            assert_eq!(c.barrier().unwrap(), []);
+        }
+        assert_eq!(c.flows(), 2);
         v.ends(&d, UNKNOWN);
+        v.ends(&d, BLOCKED);
         v.passes(&d, KNOWN);
         c.send(flow(mac(UNKNOWN), 2));
         assert_eq!(c.barrier().unwrap(), []);

@@ -345,16 +345,6 @@ impl Book {
         }
     }
 
-    /// How many of a flow's rules stand at the switch: the rest is covered by other flows' rules.
-    pub fn standing(&self, id: FlowId) -> usize {
-        let Some(f) = self.flows.get(&id) else { return 0 };
-        let top = |p: &&Piece| {
-            let key = (f.table, f.priority, p.matcher.clone());
-            self.rules.get(&key).and_then(|r| r.last()) == Some(&id)
-        };
-        f.pieces.iter().filter(top).count()
-    }
-
     /// Takes a flow off a rule's stack: what becomes of the rule.
     fn uncover(&mut self, f: &Flow, id: FlowId, m: &Match, stands: Standing) -> Option<Change> {
         let key = (f.table, f.priority, m.clone());

@@ -22,6 +22,16 @@ pub struct Covering {
     flow: FlowId,
     priority: u16,
     matcher: Match,
+    of: Of,
+}
+
+/// Whose rule it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// A flow that stays.
+    Living,
+    /// One that was deleted, and waits for this to be told of.
+    Dying,
 }
 
 impl Covering {
@@ -41,24 +51,26 @@ impl Switch {
         by: (u8, u16, &Match),
         out: &mut Out,
     ) {
-        let known = |s: &Slice| s.book.get(flow).is_some() || s.dying.contains_key(&flow);
-        if !self.slices.get(usize::from(slice.0)).is_some_and(known) {
-            return;
-        }
+        let of = |s: &Slice| match s.dying.contains_key(&flow) {
+            true => Some(Of::Dying),
+            false => s.book.get(flow).map(|_| Of::Living),
+        };
+        let Some(of) = self.slices.get(usize::from(slice.0)).and_then(of) else { return };
         let (table, priority, matcher) = by;
         let mut filter = FlowFilter { table, matcher: matcher.clone(), ..FlowFilter::every_flow() };
         if self.version == Version::V13 {
             (filter.cookie, filter.cookie_mask) = (cookie(slice, flow), u64::MAX);
         }
-        let what = What::Covered(Covering { slice, flow, priority, matcher: matcher.clone() });
+        let what = What::Covered(Covering { slice, flow, priority, matcher: matcher.clone(), of });
         let body = StatsRequest::Flow(filter);
         let body = Message::StatsRequest { more: Part::Last, body };
         self.ledger.send(Some(slice), what, body, &mut out.to_switch);
     }
 
     /// What the switch says about it.
-    pub(super) fn covered(&mut self, xid: u32, more: Part, body: &StatsReply) {
+    pub(super) fn covered(&mut self, xid: u32, more: Part, body: &StatsReply, out: &mut Out) {
         let Some(What::Covered(c)) = self.ledger.peek(xid) else { return };
+        let (slice, flow, of) = (c.slice, c.flow, c.of);
         if let StatsReply::Flow(all) = body
             && let Some(r) = all.iter().find(|r| c.is(r))
             && let Some(s) = self.slices.get_mut(usize::from(c.slice.0))
@@ -77,6 +89,9 @@ impl Switch {
         }
         if more == Part::Last {
             self.ledger.close(xid);
+            if of == Of::Dying {
+                self.one_less(slice, flow, out);
+            }
         }
     }
 }

@@ -221,9 +221,10 @@ impl Switch {
         let Ok(s) = self.slice_mut(asker) else { return };
         let (mut changes, mut deaths, mut over) = (Vec::new(), Vec::new(), Vec::new());
         for id in meant {
-            let standing = s.book.standing(*id);
+            let before = changes.len();
             let Some(flow) = s.book.remove(*id, &mut changes) else { continue };
-            let left = standing + flow.leaving.len();
+            // A rule that goes is told of; what one counted that another takes the place of is asked for.
+            let left = changes.len() - before + flow.leaving.len();
             if !flow.flags.has(FlowFlags::SEND_FLOW_REM) {
                 continue;
             }

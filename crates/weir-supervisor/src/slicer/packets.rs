@@ -2,8 +2,9 @@
 //!
 //! Room: between `replies`, `requests` and the flow space.
 
+use super::book::{Flow, FlowId};
 use super::cube;
-use super::flows::owner;
+use super::flows::{cookie, owner};
 use super::header;
 use super::ledger::{Asker, What};
 use super::plan::Loss;
@@ -13,11 +14,13 @@ use super::switch::{Out, Switch};
 use core::time::Duration;
 use weir_openflow::model::{
     ErrorCode, Field, FlowCommand, FlowMod, Instruction, Match, Message, NO_BUFFER, PacketIn,
-    PacketInReason, PacketOut, Port, Version,
+    PacketInReason, PacketOut, Port, TABLE_ALL, Version,
 };
 
 /// Pieces of the flow space among which that of a packet is looked for.
 const LOOKS: usize = 64;
+/// The flow of rules that are no flow's.
+const NOBODYS: FlowId = FlowId(0);
 
 impl Switch {
     /// OFPT_PACKET_OUT.
@@ -63,6 +66,13 @@ impl Switch {
             }),
             Version::V10 => None,
         };
+        let mut p = p;
+        if let Some((s, f)) = by_rule
+            && self.slices.get(usize::from(s.0)).and_then(|s| s.book.get(f)).is_some_and(is_miss)
+            && p.reason == PacketInReason::Action
+        {
+            p.reason = PacketInReason::NoMatch;
+        }
         let theirs = |slice| by_rule.is_none_or(|(s, _)| s == slice);
         // Who only reads along gets no number for what waits: with one it could take it from whose it is.
         let read = PacketIn { buffer_id: NO_BUFFER, ..p.clone() };
@@ -88,7 +98,7 @@ impl Switch {
         slice: SliceId,
         p: &PacketIn,
         header: &Match,
-        by_rule: Option<(SliceId, super::book::FlowId)>,
+        by_rule: Option<(SliceId, FlowId)>,
         now: Duration,
         out: &mut Out,
     ) {
@@ -103,7 +113,7 @@ impl Switch {
                 && self.ledger.has_room(slice)
                 && p.reason == PacketInReason::NoMatch
             {
-                self.drop_like(slice, header, seconds, out);
+                self.drop_like(slice, p.table, header, seconds, out);
             }
             return;
         }
@@ -113,7 +123,7 @@ impl Switch {
             told.buffer_id = s.buffers.insert(p.buffer_id, header.clone());
             // What waits at the switch need not come whole.
             let wanted = usize::from(s.config.miss_send_len);
-            if p.reason == PacketInReason::NoMatch {
+            if self.version == Version::V10 && p.reason == PacketInReason::NoMatch {
                 told.data.truncate(wanted);
             }
         }
@@ -126,8 +136,15 @@ impl Switch {
     }
 
     /// Nobody is there to say what becomes of such packets: they are dropped in the switch for a while. The rule is
-    /// in no book: it is the slicer's, goes by itself, and a flow of the slice's outranks it.
-    fn drop_like(&mut self, slice: SliceId, header: &Match, seconds: u16, out: &mut Out) {
+    /// in no book: it is the slicer's, goes by itself or when a controller comes, and outranks what has no match alone.
+    fn drop_like(
+        &mut self,
+        slice: SliceId,
+        table: u8,
+        header: &Match,
+        seconds: u16,
+        out: &mut Out,
+    ) {
         let like = super::compile::alike(self.version, header);
         // What matches more than the frame must be cut to what is the slice's.
         let Ok(own) = self.space.pieces(slice, Right::Write, &like, LOOKS) else { return };
@@ -136,11 +153,37 @@ impl Switch {
         let fits = |m: &Match| seconds > 0 && cube::is_within(header, m);
         let Some(matcher) = said.into_iter().find(fits) else { return };
         let m = FlowMod {
+            table,
+            priority: u16::from(self.version == Version::V13),
+            cookie: cookie(slice, NOBODYS),
             hard_timeout: seconds,
             matcher,
             instructions: Vec::<Instruction>::new(),
             ..FlowMod::new(FlowCommand::Add)
         };
         self.ledger.send(Some(slice), What::OwnChange, Message::FlowMod(m), &mut out.to_switch);
+        if let Some(s) = self.slices.get_mut(usize::from(slice.0)) {
+            s.drops = true;
+        }
     }
+
+    /// Takes away what drops a slice's packets, since somebody is there again. 1.0 has no way to name it.
+    pub(super) fn drop_no_more(&mut self, slice: SliceId, out: &mut Out) {
+        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        if std::mem::take(&mut s.drops) && self.version == Version::V13 {
+            let m = FlowMod {
+                table: TABLE_ALL,
+                cookie: cookie(slice, NOBODYS),
+                cookie_mask: u64::MAX,
+                ..FlowMod::new(FlowCommand::Delete)
+            };
+            self.ledger.send(Some(slice), What::OwnChange, Message::FlowMod(m), &mut out.to_switch);
+        }
+    }
+}
+
+/// A table-miss flow entry (1.3.5 §5.4), which at the switch is a rule for each piece of the flow space: what it tells
+/// is told as a miss.
+fn is_miss(f: &Flow) -> bool {
+    f.priority == 0 && f.matcher == Match::default()
 }

@@ -3,8 +3,10 @@
 //! Room: one function a kind of message; the way in is [`Switch::from_switch`]. An xid that the ledger does not know
 //! is nobody's, and a cookie that no book knows is no slice's: both are passed over.
 
+use super::book::FlowId;
 use super::flows::owner;
 use super::ledger::{Op, What, error};
+use super::space::SliceId;
 use super::switch::{Out, Switch};
 use core::time::Duration;
 use weir_openflow::codec::DecodeError;
@@ -16,6 +18,11 @@ use weir_openflow::model::{
 const PACKET_IN: u8 = 10;
 const FLOW_REMOVED: u8 = 11;
 const PORT_STATUS: u8 = 12;
+
+/// How long a switch may take to tell of rules that are gone by a barrier.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// Flows of which that is waited for, at most.
+const MOST_WANING: usize = 4096;
 
 impl Switch {
     /// A message from the switch.
@@ -54,7 +61,7 @@ impl Switch {
                     self.learnt_ports(ports, more, out);
                 }
                 (Some(What::Compared(_)), body) => self.compared(xid, more, body, out),
-                (Some(What::Covered(_)), body) => self.covered(xid, more, &body),
+                (Some(What::Covered(_)), body) => self.covered(xid, more, &body, out),
                 (_, body) => self.answered(xid, more, body, out),
             },
             Message::BarrierReply => self.barrier_reply(xid, out),
@@ -86,13 +93,46 @@ impl Switch {
         self.answer(&asker, Message::BarrierReply, out);
     }
 
-    /// A change is done: flows that it deleted are gone, whatever was heard of them.
+    /// A change is done: flows that it deleted are gone. What their rules have counted a switch may tell later than that,
+    /// as Open vSwitch does.
     fn done(&mut self, op: &Op, out: &mut Out) {
-        for id in &op.deaths {
-            let Ok(s) = self.slice_mut(&op.asker) else { return };
-            if let Some(d) = s.dying.remove(id) {
-                self.bury(op.asker.slice, d.flow, d.lived, RemovedReason::Delete, out);
-            }
+        let slice = op.asker.slice;
+        let Ok(s) = self.slice(&op.asker) else { return };
+        let silent = op.deaths.iter().filter(|id| s.dying.contains_key(*id)).copied();
+        let silent: Vec<FlowId> = silent.collect();
+        let until = self.now + LAST_WORDS;
+        self.waning.extend(silent.into_iter().map(|id| (until, slice, id)));
+        while self.waning.len() > MOST_WANING
+            && let Some((_, slice, id)) = self.waning.pop_front()
+        {
+            self.has_waned(slice, id, out);
+        }
+    }
+
+    /// One less of a deleted flow's rules has still to be told of; after the last the flow is.
+    pub(super) fn one_less(&mut self, slice: SliceId, id: FlowId, out: &mut Out) {
+        let s = self.slices.get_mut(usize::from(slice.0));
+        let Some(d) = s.and_then(|s| s.dying.get_mut(&id)) else { return };
+        d.left = d.left.saturating_sub(1);
+        if d.left == 0 {
+            self.has_waned(slice, id, out);
+        }
+    }
+
+    /// Tells slices of flows that are gone and of which the switch has said nothing, though there was time.
+    pub(super) fn wane(&mut self, now: Duration, out: &mut Out) {
+        while let Some((until, slice, id)) = self.waning.front().copied()
+            && until <= now
+        {
+            self.waning.pop_front();
+            self.has_waned(slice, id, out);
+        }
+    }
+
+    fn has_waned(&mut self, slice: SliceId, id: FlowId, out: &mut Out) {
+        let s = self.slices.get_mut(usize::from(slice.0));
+        if let Some(d) = s.and_then(|s| s.dying.remove(&id)) {
+            self.bury(slice, d.flow, d.lived, RemovedReason::Delete, out);
         }
     }
 
@@ -133,16 +173,10 @@ impl Switch {
         let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
         let lived = (r.duration_sec, r.duration_nsec);
         if let Some(d) = s.dying.get_mut(&id) {
-            d.left = d.left.saturating_sub(1);
             d.lived = d.lived.max(lived);
             d.flow.counted.0 = d.flow.counted.0.saturating_add(r.packets);
             d.flow.counted.1 = d.flow.counted.1.saturating_add(r.bytes);
-            if d.left == 0
-                && let Some(d) = s.dying.remove(&id)
-            {
-                self.bury(slice, d.flow, d.lived, RemovedReason::Delete, out);
-            }
-            return;
+            return self.one_less(slice, id, out);
         }
         let Some(f) = s.book.flow_mut(id) else { return };
         if f.priority != r.priority || (self.version == Version::V13 && f.table != r.table) {

@@ -29,6 +29,8 @@ pub struct SliceCounters {
     pub packet_ins_dropped: u64,
     /// flow_removed told.
     pub flows_removed: u64,
+    /// Of what controllers were told, what one of them did not read in time to have room for it.
+    pub unread: u64,
 }
 
 /// A flow that its slice has deleted and wants to be told of once its rules are gone.
@@ -36,7 +38,7 @@ pub struct SliceCounters {
 pub struct Dying {
     /// As it was.
     pub flow: Flow,
-    /// Rules whose end was not reported yet.
+    /// Rules of which the switch has still to say what they have counted.
     pub left: usize,
     /// How long it had lived.
     pub lived: (u32, u32),
@@ -75,6 +77,8 @@ pub struct Slice {
     pub taken_back: u64,
     /// Counters.
     pub counters: SliceCounters,
+    /// Whether packets of its may be dropped at the switch since nobody was there.
+    pub drops: bool,
     rate: Budget,
 }
 
@@ -100,6 +104,7 @@ impl Slice {
             generation: None,
             taken_back: 0,
             counters: SliceCounters::default(),
+            drops: false,
             rate: Budget::default(),
         }
     }

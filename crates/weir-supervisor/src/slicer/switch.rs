@@ -5,6 +5,7 @@
 //! [`Switch::from_switch`]; when [`Switch::is_ready`], controllers in by [`Switch::connected`] and
 //! [`Switch::from_controller`] while [`Switch::takes_from`]; [`Switch::settle`] after every batch.
 
+use super::book::FlowId;
 use super::judge::{Floods, Ports};
 use super::ledger::{Asker, Ledger, What, error};
 use super::plan::{Loss, PortRef, SlicePlan, SpaceRule};
@@ -13,7 +14,7 @@ use super::role::{self, Tiding, USUAL};
 use super::slice::{Slice, SliceCounters};
 use super::space::{Entry, EntryId, FlowSpace, SliceId, SpaceError};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use weir_openflow::model::{
     AsyncConfig, ErrorCode, Features, Field, FlowMod, Fragments, GROUP_ALL, GroupCommand,
     GroupKind, GroupMod, METER_ALL, Match, Message, MeterCommand, MeterFlags, MeterMod, Msg, Part,
@@ -85,6 +86,8 @@ pub struct Switch {
     pub(super) next_id: u32,
     pub(super) past: Past,
     pub(super) touched: Touched,
+    /// Deleted flows of which the switch has not told all yet, and until when that is waited for.
+    pub(super) waning: VecDeque<(Duration, SliceId, FlowId)>,
     /// When a message was handled last.
     pub(super) now: Duration,
 }
@@ -106,6 +109,7 @@ impl Switch {
             next_id: 0,
             past: Past::default(),
             touched: Touched::default(),
+            waning: VecDeque::new(),
             now: Duration::ZERO,
         }
     }
@@ -355,7 +359,10 @@ impl Switch {
     }
 
     /// A controller of a slice's has connected.
-    pub fn connected(&mut self, conn: ConnId, slice: SliceId, _out: &mut Out) {
+    pub fn connected(&mut self, conn: ConnId, slice: SliceId, out: &mut Out) {
+        if self.controllers.values().all(|c| c.slice != slice) {
+            self.drop_no_more(slice, out);
+        }
         let role = Role::Equal;
         self.controllers.insert(conn, Controller { slice, role, wants: USUAL });
     }
@@ -379,9 +386,15 @@ impl Switch {
         self.controllers.get(&conn).is_none_or(|c| self.ledger.has_room(c.slice))
     }
 
-    /// Sees to it that changes are settled soon.
-    pub fn settle(&mut self, out: &mut Out) {
+    /// Sees to it that changes are settled soon, and that slices are told what the switch does not tell.
+    pub fn settle(&mut self, now: Duration, out: &mut Out) {
+        self.now = now;
+        self.wane(now, out);
         self.ledger.settle(&mut out.to_switch);
+    }
+    /// When it is to be settled though nothing has come.
+    pub fn wake_at(&self) -> Option<Duration> {
+        self.waning.front().map(|(until, ..)| *until)
     }
 
     /// A message from a controller; `head` is how it began.
@@ -423,6 +436,14 @@ impl Switch {
             }
         }
         any
+    }
+
+    /// A controller had no room for what it was told.
+    pub fn unread(&mut self, conn: ConnId) {
+        let Some(c) = self.controllers.get(&conn) else { return };
+        if let Some(s) = self.slices.get_mut(usize::from(c.slice.0)) {
+            s.counters.unread += 1;
+        }
     }
 
     /// An answer to a controller that may have gone.

@@ -414,15 +414,20 @@ fn flow_removed_goes_to_its_slice_once() {
         let forged = FlowMod { cookie: 99 << 48 | 1, ..sent[0].1.clone() };
         b.says(0, removed(&forged, RemovedReason::Delete));
         assert!(b.to(1).is_empty() && b.to(2).is_empty());
-        // Blue deletes: told once its rules are gone, whether the switch says so of each or not.
+        // Blue deletes: told once its rules are gone and have said what they have counted, or once there was time for that.
         let m = FlowMod { matcher: vlan(11), ..FlowMod::new(FlowCommand::Delete) };
         b.ask(2, Message::FlowMod(m));
-        b.switch.settle(&mut b.out);
+        b.switch.settle(b.now, &mut b.out);
         let deletes = b.sent();
         b.says(0, removed(&sent[3].1, RemovedReason::Delete));
         b.says(0, removed(&sent[4].1, RemovedReason::Delete));
         assert!(b.to(2).is_empty());
         b.says(deletes.last().unwrap().xid, Message::BarrierReply);
+        assert!(b.to(2).is_empty());
+        b.now += std::time::Duration::from_secs(2);
+        assert_eq!(b.switch.wake_at(), Some(b.now));
+        b.switch.settle(b.now, &mut b.out);
+        assert_eq!(b.switch.wake_at(), None);
         let told = b.to(2);
         assert_eq!(told.len(), 1, "{told:?}");
         b.says(0, removed(&sent[5].1, RemovedReason::Delete));

@@ -161,7 +161,7 @@ impl Bench {
 
     /// A barrier of the slicer's own or of a controller's is answered.
     pub fn answer_barriers(&mut self) {
-        self.switch.settle(&mut self.out);
+        self.switch.settle(self.now, &mut self.out);
         for m in self.sent() {
             if m.body == Message::BarrierRequest {
                 self.says(m.xid, Message::BarrierReply);

@@ -273,9 +273,94 @@ fn what_a_lost_controller_leaves_is_as_configured() {
             continue;
         }
         let [(_, m)] = dropped.as_slice() else { panic!("{dropped:?}") };
-        assert_eq!((m.priority, m.hard_timeout, m.instructions.len()), (0, 5, 0));
+        // Above what has no match alone (1.3's table-miss entry).
+        assert_eq!((m.priority, m.hard_timeout, m.instructions.len()), (1, 5, 0));
         assert_eq!(m.matcher.get(Field::VlanVid).unwrap().value, 0x100a);
         assert_eq!(m.matcher.get(Field::InPort).unwrap().value, 1);
+        // Whoever comes back is asked again.
+        b.switch.connected(ConnId(1), SliceId(0), &mut b.out);
+        let taken = b.flow_mods();
+        let [(_, d)] = taken.as_slice() else { panic!("{taken:?}") };
+        assert_eq!((d.command, d.cookie, d.cookie_mask), (FlowCommand::Delete, m.cookie, u64::MAX));
+        assert_eq!(d.table, TABLE_ALL);
+        b.switch.connected(ConnId(9), SliceId(0), &mut b.out);
+        assert!(b.flow_mods().is_empty());
+    }
+}
+
+/// What a slice's table-miss entry tells is a miss, though at the switch it is a rule for each port and VLAN.
+#[test]
+fn what_a_table_miss_entry_tells_is_a_miss() {
+    let mut red = slice("red");
+    red.loss = Loss::Drop { seconds: 5 };
+    let mut b = Bench::new(Version::V13, vec![red, slice("blue")], by_vlan(2));
+    b.ask(
+        1,
+        Message::FlowMod(FlowMod {
+            priority: 0,
+            ..flow(Match::default(), vec![out(Port::CONTROLLER)])
+        }),
+    );
+    b.ask(1, Message::FlowMod(flow(vlan(10), vec![out(Port::CONTROLLER)])));
+    let rules = b.flow_mods();
+    b.answer_barriers();
+    let told = |b: &mut Bench, m: &FlowMod| {
+        let Message::PacketIn(p) = packet(Version::V13, 10, 1, m.cookie) else { panic!() };
+        let long = PacketIn { reason: PacketInReason::Action, buffer_id: 7, ..p };
+        b.says(0, Message::PacketIn(long));
+        b.to(1).into_iter().find_map(|m| match m.body {
+            Message::PacketIn(p) => Some(p.reason),
+            _ => None,
+        })
+    };
+    let (miss, other) = (&rules[0].1, &rules[3].1);
+    assert_eq!((miss.priority, other.priority), (0, 10));
+    assert_eq!(told(&mut b, miss), Some(PacketInReason::NoMatch));
+    assert_eq!(told(&mut b, other), Some(PacketInReason::Action));
+    b.switch.disconnected(ConnId(1), &mut b.out);
+    assert_eq!((told(&mut b, other), b.flow_mods().len()), (None, 0));
+    assert_eq!((told(&mut b, miss), b.flow_mods().len()), (None, 1));
+}
+
+/// A switch may answer the barrier behind a deletion before it tells what the rules have counted, as Open vSwitch does.
+#[test]
+fn a_deleted_flows_counters_may_come_behind_the_barrier() {
+    for v in [Version::V10, Version::V13] {
+        let mut b = Bench::two(v);
+        let flags = FlowFlags::SEND_FLOW_REM;
+        b.ask(1, Message::FlowMod(FlowMod { flags, cookie: 7, ..flow(vlan(10), vec![]) }));
+        let rules = b.flow_mods();
+        b.answer_barriers();
+        let m = FlowMod { matcher: vlan(10), ..FlowMod::new(FlowCommand::Delete) };
+        b.ask(1, Message::FlowMod(m));
+        b.answer_barriers();
+        assert!(b.to(1).is_empty());
+        for (_, m) in &rules {
+            b.says(
+                0,
+                Message::FlowRemoved(FlowRemoved {
+                    cookie: m.cookie,
+                    priority: m.priority,
+                    reason: RemovedReason::Delete,
+                    table: 0,
+                    duration_sec: 1,
+                    duration_nsec: 0,
+                    idle_timeout: 0,
+                    hard_timeout: 0,
+                    packets: 4,
+                    bytes: 400,
+                    matcher: m.matcher.clone(),
+                }),
+            );
+        }
+        let told = b.to(1);
+        let [Msg { body: Message::FlowRemoved(r), .. }] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert_eq!((r.cookie, r.packets, r.bytes), (7, 12, 1200));
+        b.now += std::time::Duration::from_secs(3);
+        b.switch.settle(b.now, &mut b.out);
+        assert!(b.to(1).is_empty());
     }
 }
 

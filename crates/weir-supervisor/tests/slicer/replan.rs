@@ -146,6 +146,8 @@ fn a_flow_that_sends_where_its_slice_may_no_more_is_gone_and_its_slice_is_told()
     let (gone, new) = parts(&mut b);
     same(gone, vec![at(10, 1)]);
     assert!(new.is_empty());
+    b.now += std::time::Duration::from_secs(2);
+    b.switch.settle(b.now, &mut b.out);
     let told = b.to(1);
     let removed = told.iter().find_map(|m| match &m.body {
         Message::FlowRemoved(r) => Some((r.cookie, r.reason)),

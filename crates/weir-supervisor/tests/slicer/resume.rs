@@ -171,7 +171,7 @@ fn comes(
             }
             sent.push(m.body);
         }
-        b.switch.settle(&mut b.out);
+        b.switch.settle(b.now, &mut b.out);
     }
     assert!(b.switch.is_ready());
     for i in 0..slices {
@@ -406,7 +406,7 @@ fn the_configuration_may_change_while_the_switch_is_asked() {
                 _ => {}
             }
         }
-        b.switch.settle(&mut b.out);
+        b.switch.settle(b.now, &mut b.out);
     }
     assert!(changed && b.switch.is_ready());
     assert_eq!(tables.rules.len(), 2, "{tables:?}");

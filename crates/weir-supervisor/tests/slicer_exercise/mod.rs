@@ -124,7 +124,7 @@ pub fn script(bytes: &[u8]) {
                 switch.replan(&plans, &rules, &mut out);
             }
         }
-        switch.settle(&mut out);
+        switch.settle(now, &mut out);
         keep(&mut kept, &mut out);
         check(&switch, version, turn, &mut out, &mut xids);
     }

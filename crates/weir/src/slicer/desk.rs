@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-use weir_openflow::channel::{Budget, Event, Gate, Rate, SendError};
+use weir_openflow::channel::{Budget, Event, Gate, Rate, SendError, Sent};
 use weir_openflow::model::{Msg, PortDesc, Version};
 use weir_supervisor::slicer::space::SliceId;
 use weir_supervisor::slicer::{ConnId, Out, SliceCounters, Switch};
@@ -140,7 +140,7 @@ impl Desk {
             let there = |t: &Tenant| (!t.is_gone()).then(|| t.plan.clone());
             let plans: Vec<_> = plan.tenants.iter().map(there).collect();
             s.replan(&plans, &plan.rules, &mut inner.out);
-            s.settle(&mut inner.out);
+            s.settle(now, &mut inner.out);
         }
         self.distribute(inner);
         // Who keeps controllers looks again.
@@ -172,6 +172,11 @@ impl Desk {
             let s = l.channel.borrow().stats().clone();
             (s.received.iter().sum(), s.sent.iter().sum())
         })
+    }
+
+    /// When the switch's connection is to have its turn though nothing has come.
+    pub fn wake_at(&self) -> Option<Duration> {
+        self.inner.borrow().switch.as_ref().and_then(Switch::wake_at)
     }
 
     /// Time since it began.
@@ -224,7 +229,7 @@ impl Desk {
                 }
                 if let Some(s) = &mut inner.switch {
                     s.disconnected(peer.id, &mut inner.out);
-                    s.settle(&mut inner.out);
+                    s.settle(self.now(), &mut inner.out);
                 }
                 self.distribute(inner);
             }
@@ -239,7 +244,7 @@ impl Desk {
             Who::Controller(slice) => self.hear_controller(inner, peer, slice),
         };
         if let Some(s) = &mut inner.switch {
-            s.settle(&mut inner.out);
+            s.settle(self.now(), &mut inner.out);
         }
         self.distribute(inner);
         turn
@@ -381,7 +386,8 @@ impl Desk {
         for (to, msg) in inner.out.to_controllers.drain(..) {
             let Some(peer) = inner.peers.get(&to) else { continue };
             match peer.channel.borrow_mut().send(&msg) {
-                Ok(_) => peer.wake(),
+                Ok(Sent::Queued) => peer.wake(),
+                Ok(Sent::Dropped) => inner.switch.iter_mut().for_each(|s| s.unread(to)),
                 Err(_) => inner.unsendable += 1,
             }
         }

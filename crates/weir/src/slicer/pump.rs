@@ -4,7 +4,7 @@
 //! desk does not take it.
 
 use super::desk::{Desk, Turn};
-use super::peer::Peer;
+use super::peer::{Peer, Who};
 use crate::openflow::stream::Stream;
 use crate::openflow::tls;
 use std::future::poll_fn;
@@ -94,7 +94,8 @@ impl Pump<'_> {
             None => None,
         };
         let at = self.peer.channel.borrow().wake_at();
-        let at = [at, wake].into_iter().flatten().min().map(|at| self.desk.when(at));
+        let of_all = self.desk.wake_at().filter(|_| self.peer.who == Who::Switch);
+        let at = [at, wake, of_all].into_iter().flatten().min().map(|at| self.desk.when(at));
         if let Some(at) = [at, linger].into_iter().flatten().min() {
             self.timer.as_mut().reset(at);
             if self.timer.as_mut().poll(cx).is_ready() {

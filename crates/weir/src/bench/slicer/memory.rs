@@ -71,7 +71,7 @@ pub fn messages(args: &Args) -> Result<[Figures; 2]> {
         let start = Instant::now();
         switch.from_controller(conn, msg, &[0; 64], Duration::ZERO, &mut out);
         mods.push(start.elapsed());
-        switch.settle(&mut out);
+        switch.settle(Duration::ZERO, &mut out);
         settle(&mut switch, &mut out);
         let msg = packet(rule, i);
         let start = Instant::now();

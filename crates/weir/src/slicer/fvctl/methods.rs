@@ -168,8 +168,10 @@ fn slice_stats(
             json!({ "Total": c.requests, "Refused": c.refused, "Failed": c.failed }),
         );
         let told = c.packet_ins + c.flows_removed;
-        let by =
-            json!({ "PACKET_IN": c.packet_ins, "FLOW_REMOVED": c.flows_removed, "Total": told });
+        let by = json!({
+            "PACKET_IN": c.packet_ins, "FLOW_REMOVED": c.flows_removed, "Total": told,
+            "Dropped": c.packet_ins_dropped, "Unread": c.unread,
+        });
         tx.insert(shown(id), by);
     }
     Ok(json!({ "rx": rx, "tx": tx }))
