@@ -43,7 +43,7 @@ impl Device for Wire {
         "wire"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: self.feed }
+        Caps::new(1514, self.feed)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

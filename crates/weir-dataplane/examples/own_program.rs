@@ -71,6 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         up: true,
         floods: true,
         max_frame_bytes: 1514,
+        ip_bytes: 1500,
     });
     let (mut done, mut spare, mut refused) = (VecDeque::new(), Vec::new(), 0);
 

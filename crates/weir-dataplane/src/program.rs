@@ -94,6 +94,8 @@ pub struct ProgramPort {
     pub floods: bool,
     /// Longest frame it takes, in bytes with the Ethernet header.
     pub max_frame_bytes: usize,
+    /// Longest IP packet that it takes in a frame without VLAN tags, in bytes.
+    pub ip_bytes: usize,
 }
 
 /// What a program may do: end frames, make frames, look at its ports and the time.

@@ -5,6 +5,8 @@ mod plane_common;
 use plane_common::*;
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use weir_classify::{Field, Match};
 use weir_dataplane::programs::router::{Interface, Router, RouterConfig};
 use weir_dataplane::*;
@@ -23,6 +25,20 @@ struct Link {
     scan: Scan,
     answers: bool,
     replies: VecDeque<Vec<u8>>,
+    mtu: Arc<AtomicUsize>,
+    caps: Caps,
+}
+
+impl Link {
+    fn new(scan: Scan, answers: bool) -> Self {
+        let (mtu, caps) = (Arc::new(AtomicUsize::new(1500)), Caps::new(0, Feed::Overflows));
+        let mut link = Self { scan, answers, replies: VecDeque::new(), mtu, caps };
+        link.measure();
+        link
+    }
+    fn measure(&mut self) {
+        self.caps.measure(self.mtu.load(Ordering::Relaxed), 2000);
+    }
 }
 
 impl Scan {
@@ -50,9 +66,10 @@ impl Device for Link {
         "link"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+        self.caps
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
+        self.measure();
         LinkState::Up
     }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
@@ -105,8 +122,7 @@ impl Device for Link {
 fn router(p: &mut DataPlane, vid: u16, scan: Scan, answers: bool) {
     let links = [("a", scan, false), ("b", Scan::NONE, answers)];
     let [a, b] = links.map(|(name, scan, answers)| {
-        let link = Link { scan, answers, replies: VecDeque::new() };
-        p.add_port(&format!("{name}{vid}"), Box::new(link)).unwrap()
+        p.add_port(&format!("{name}{vid}"), Box::new(Link::new(scan, answers))).unwrap()
     });
     let interface = |p: u8| Interface {
         port: PortNo(p.into()),
@@ -232,4 +248,46 @@ fn what_programs_make_and_keep_lets_nobody_have_more() {
     for want in [0, 128, 500, 1000] {
         assert_eq!(beside_maker(want), (20_000, 0), "{want}");
     }
+}
+
+/// Says how long IP packets its ports take.
+struct Sizes(Arc<Mutex<Vec<usize>>>);
+impl Program for Sizes {
+    fn name(&self) -> &'static str {
+        "sizes"
+    }
+    fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        cx.consume(rx.frame);
+    }
+    fn tick(&mut self, cx: &mut ProgramCx<'_>) {
+        *self.0.lock().unwrap() = cx.ports().iter().map(|p| p.ip_bytes).collect();
+    }
+}
+
+/// An interface's MTU is what its frames carry of IP without tags, and one that changes is told: whoever forwards to a link that has become
+/// shorter says so to who sends (RFC 1191 §4).
+#[test]
+fn a_program_knows_the_mtu_of_its_ports_as_it_is() {
+    let mut p = DataPlane::new(Config::default()).unwrap();
+    let links = [Link::new(Scan::NONE, false), Link::new(Scan::NONE, false)];
+    let mtu = Arc::clone(&links[1].mtu);
+    let mut names = ["a", "b"].into_iter();
+    let [a, b] = links.map(|l| p.add_port(names.next().unwrap(), Box::new(l)).unwrap());
+    let mut s = VdpSpec::new(Vid(1), "v");
+    s.ports = vec![(PortNo(1), a), (PortNo(2), b)];
+    let seen = Arc::default();
+    s.program = Some(Box::new(Sizes(Arc::clone(&seen))));
+    p.create_vdp(s).unwrap();
+    let mut clock = 0;
+    let mut now = |p: &mut DataPlane| {
+        p.check_links();
+        for _ in 0..1000 {
+            clock += 50_000;
+            p.poll(Nanos(clock));
+        }
+        seen.lock().unwrap().clone()
+    };
+    assert_eq!(now(&mut p), [1500, 1500]);
+    mtu.store(1400, Ordering::Relaxed);
+    assert_eq!(now(&mut p), [1500, 1400]);
 }

@@ -228,7 +228,7 @@ impl Device for Ring {
         "ring"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+        Caps::new(1514, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

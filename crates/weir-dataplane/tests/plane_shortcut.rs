@@ -51,7 +51,7 @@ impl Device for Port {
         "port"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1518, feed: Feed::Overflows }
+        Caps::new(1518, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         if self.inside.lock().unwrap().up { LinkState::Up } else { LinkState::Down }

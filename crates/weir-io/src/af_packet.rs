@@ -26,8 +26,6 @@ const NEED: &str = "CAP_NET_RAW";
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// An Ethernet header and two tags, on top of the MTU.
-const LINK_BYTES: usize = 14 + 8;
 
 /// Both sockets of an open port, and the interface they are bound to.
 #[derive(Debug)]
@@ -85,11 +83,12 @@ impl AfPacket {
         let (watch, _) = Watch::new(name)?;
         let (sockets, mtu) = Sockets::open(&watch)?;
         let frame_bytes = pool.max_frame_bytes();
-        let max_frame_bytes = frame_bytes.min(mtu + LINK_BYTES);
+        let mut caps = Caps::new(frame_bytes, Feed::Overflows);
+        caps.measure(mtu, frame_bytes);
         Ok(Self {
             watch,
             sockets: Some(sockets),
-            caps: Caps { max_frame_bytes, feed: Feed::Overflows },
+            caps,
             fault: None,
             counters: DeviceCounters::default(),
             missed: Cell::new(0),
@@ -221,7 +220,7 @@ impl AfPacket {
     }
 
     fn measure(&mut self, mtu: usize) {
-        self.caps.max_frame_bytes = self.frame_bytes.min(mtu + LINK_BYTES);
+        self.caps.measure(mtu, self.frame_bytes);
     }
 
     fn count_drops(&self) {

@@ -192,7 +192,7 @@ impl Device for Memory {
             Far::Elsewhere => Feed::Waits,
             Far::Here => Feed::Overflows,
         };
-        Caps { max_frame_bytes: self.end.max, feed }
+        Caps::new(self.end.max, feed)
     }
     /// Down once the other end was dropped.
     fn link(&mut self, _pool: &mut Pool) -> LinkState {

@@ -218,7 +218,7 @@ impl Device for Replay {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
+        Caps::new(MAX_FRAME, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up
@@ -306,7 +306,7 @@ impl Device for Null {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
+        Caps::new(MAX_FRAME, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up
@@ -382,7 +382,7 @@ impl Device for Collect {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
+        Caps::new(MAX_FRAME, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up

@@ -12,8 +12,6 @@ use weir_packet::{
 };
 
 const NEED: &str = "CAP_NET_ADMIN";
-/// An Ethernet header and two tags, on top of the MTU.
-const LINK_BYTES: usize = 14 + 8;
 
 /// What becomes of the device when the port is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ impl Tap {
             watch,
             index: i.index,
             device: Some(device),
-            caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
+            caps: Caps::new(0, Feed::Overflows),
             fault: None,
             counters: DeviceCounters::default(),
         };
@@ -61,7 +59,7 @@ impl Tap {
     }
 
     fn measure(&mut self, mtu: usize, pool: &Pool) {
-        self.caps.max_frame_bytes = pool.max_frame_bytes().min(mtu + LINK_BYTES);
+        self.caps.measure(mtu, pool.max_frame_bytes());
     }
 }
 

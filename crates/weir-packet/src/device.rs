@@ -52,9 +52,32 @@ pub enum Feed {
 pub struct Caps {
     /// The longest frame it sends or receives, in bytes, Ethernet header included, FCS not.
     pub max_frame_bytes: usize,
+    /// The longest IP packet that it sends in a frame without VLAN tags, in bytes: its link's MTU. Frames may be longer by
+    /// more than an Ethernet header, for tags.
+    pub ip_bytes: usize,
     /// What happens to frames that nobody takes.
     pub feed: Feed,
 }
+
+impl Caps {
+    /// Of a device whose frames are as long with tags as without.
+    pub const fn new(max_frame_bytes: usize, feed: Feed) -> Self {
+        let ip_bytes = max_frame_bytes.saturating_sub(ETHERNET_BYTES);
+        Self { max_frame_bytes, ip_bytes, feed }
+    }
+
+    /// Sets what frames may be: of an interface with this MTU in bytes, which takes up to two VLAN tags beside, where frames have
+    /// room for `most` bytes.
+    pub fn measure(&mut self, mtu: usize, most: usize) {
+        self.max_frame_bytes = most.min(mtu + ETHERNET_BYTES + TAGS_BYTES);
+        self.ip_bytes = mtu.min(most.saturating_sub(ETHERNET_BYTES));
+    }
+}
+
+/// An Ethernet header.
+const ETHERNET_BYTES: usize = 14;
+/// Two VLAN tags.
+const TAGS_BYTES: usize = 8;
 
 /// How it becomes known that a device has frames to receive.
 #[derive(Clone, Copy, Debug)]

@@ -161,13 +161,15 @@ impl DataPlane {
         let mut changed = Vec::new();
         // What a device forwarded by itself before it went is counted.
         self.count_shortcuts();
-        let mut differs = false;
+        let (mut differs, mut resized) = (false, false);
         for i in 0..self.polled.len() {
             let Some(&id) = self.polled.get(i) else { break };
             let state = self.with_tx(id, |tx, pool, a| {
                 let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
-                differs |= before != (tx.device.caps(), tx.device.exit());
+                let caps = tx.device.caps();
+                resized |= before.0 != caps;
+                differs |= before != (caps, tx.device.exit());
                 tx.note_caps();
                 let up = link == LinkState::Up;
                 (up != tx.is_up()).then(|| {
@@ -191,7 +193,8 @@ impl DataPlane {
                 }
             }
         }
-        if !changed.is_empty() {
+        // How long frames may be is told, too.
+        if resized || !changed.is_empty() {
             let vids: Vec<Vid> = self.vdps.iter().flatten().map(|v| v.vid).collect();
             for vid in vids {
                 // The VDP exists: it was just listed.

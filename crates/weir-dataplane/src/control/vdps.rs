@@ -19,7 +19,7 @@ use crate::written::Written;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use weir_classify::Part;
-use weir_packet::{DropReason, Nanos, PortId};
+use weir_packet::{Caps, DropReason, Nanos, PortId};
 
 /// How long frames of a deleted VDP wait for wires that take nothing: the fullest queue of a wire of 10 Mbit/s is empty by then.
 const LAST_FRAMES: Nanos = Nanos::from_secs(5);
@@ -428,9 +428,10 @@ impl DataPlane {
             let p = self.ports.get(usize::from(id.0))?.as_ref()?;
             let flags = v.edge.flags(id);
             let floods = !flags.any_of(PortFlags::NO_FLOOD);
-            let max_frame_bytes = p.tx.device.caps().max_frame_bytes;
+            let Caps { max_frame_bytes, ip_bytes, .. } = p.tx.device.caps();
             let up = p.tx.is_up() && flags.may_send();
-            Some(SlotPort { port: ProgramPort { no, up, floods, max_frame_bytes }, id, flags })
+            let port = ProgramPort { no, up, floods, max_frame_bytes, ip_bytes };
+            Some(SlotPort { port, id, flags })
         };
         let ports: Vec<SlotPort> =
             v.ports.iter().filter_map(|(no, id)| slot_port(*no, *id)).collect();

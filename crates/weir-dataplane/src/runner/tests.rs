@@ -276,7 +276,7 @@ impl weir_packet::Device for Datagrams {
         "datagrams"
     }
     fn caps(&self) -> weir_packet::Caps {
-        weir_packet::Caps { max_frame_bytes: 1514, feed: weir_packet::Feed::Overflows }
+        weir_packet::Caps::new(1514, weir_packet::Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> weir_packet::LinkState {
         weir_packet::LinkState::Up

@@ -451,7 +451,7 @@ impl Device for Gate {
         "gate"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1600, feed: Feed::Waits }
+        Caps::new(1600, Feed::Waits)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

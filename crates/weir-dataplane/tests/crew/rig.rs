@@ -155,7 +155,7 @@ impl Device for Fed {
         "fed"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1600, feed: self.feed }
+        Caps::new(1600, self.feed)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

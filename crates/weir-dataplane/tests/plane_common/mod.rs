@@ -71,7 +71,7 @@ impl Device for Sequencer {
         "sequencer"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1600, feed: self.feed }
+        Caps::new(1600, self.feed)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up
@@ -134,7 +134,7 @@ impl Device for Checker {
         "checker"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1600, feed: Feed::Waits }
+        Caps::new(1600, Feed::Waits)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up
@@ -191,7 +191,7 @@ impl Device for SlowWire {
         "slow-wire"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+        Caps::new(1514, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

@@ -31,7 +31,7 @@ impl Device for Tube {
         "tube"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1600, feed: Feed::Waits }
+        Caps::new(1600, Feed::Waits)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

@@ -58,7 +58,7 @@ pub struct Rig {
 }
 
 pub fn port(no: u32) -> ProgramPort {
-    ProgramPort { no: PortNo(no), up: true, floods: true, max_frame_bytes: 1514 }
+    ProgramPort { no: PortNo(no), up: true, floods: true, max_frame_bytes: 1514, ip_bytes: 1500 }
 }
 
 impl Rig {

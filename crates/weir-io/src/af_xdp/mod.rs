@@ -193,7 +193,7 @@ impl AfXdp {
             bound: Some(bound),
             known,
             loans: Loans::new(pool),
-            caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
+            caps: Caps::new(0, Feed::Overflows),
             mtu: 0,
             fill: (pool.count() / 4).min(pool.available() / 2).clamp(1, options.ring as usize),
             filled: 0,
@@ -221,7 +221,7 @@ impl AfXdp {
 
     fn measure(&mut self, mtu: usize, pool: &Pool) {
         self.mtu = mtu;
-        self.caps.max_frame_bytes = pool.max_frame_bytes().min(mtu + LINK_BYTES);
+        self.caps.measure(mtu, pool.max_frame_bytes());
     }
 
     /// Lends chunks for reception until the kernel has as many as it may.

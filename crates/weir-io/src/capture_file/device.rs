@@ -62,7 +62,7 @@ impl Device for PcapIn {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
+        Caps::new(MAX_FRAME, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up
@@ -261,7 +261,7 @@ impl Device for PcapOut {
         &self.name
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: MAX_FRAME, feed: Feed::Waits }
+        Caps::new(MAX_FRAME, Feed::Waits)
     }
     /// Down once the file can't be written any more. Whoever asks has what has come so far written: it would wait for the
     /// buffer to be full, and a full disk with it.

@@ -98,7 +98,7 @@ impl Vxlan {
             settings,
             endpoint: Some(endpoint),
             at,
-            caps: Caps { max_frame_bytes: 0, feed: Feed::Overflows },
+            caps: Caps::new(0, Feed::Overflows),
             up: LinkState::Up,
             fault: None,
             probes: 0,
@@ -128,7 +128,8 @@ impl Vxlan {
             }
         }
         if let Some(mtu) = mtu {
-            self.caps.max_frame_bytes = pool.max_frame_bytes().min(Self::room(local, mtu));
+            let most = pool.max_frame_bytes().min(Self::room(local, mtu));
+            self.caps = Caps::new(most, self.caps.feed);
         }
         let reachable = trouble.is_none() || self.ways.len() > 1;
         let silent = self.liveness.as_ref().and_then(|l| {

@@ -142,7 +142,7 @@ impl Device for Bottleneck {
         "bottleneck"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+        Caps::new(1514, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up

@@ -77,6 +77,7 @@ struct Shared {
     /// Of the device, as it was last.
     up: AtomicBool,
     max_frame_bytes: AtomicUsize,
+    ip_bytes: AtomicUsize,
     feed: Feed,
     /// Nothing more will come from the device.
     ended: AtomicBool,
@@ -100,6 +101,7 @@ impl Shared {
             between: (0..workers).map(|_| Between::default()).collect(),
             up: AtomicBool::new(true),
             max_frame_bytes: AtomicUsize::new(caps.max_frame_bytes),
+            ip_bytes: AtomicUsize::new(caps.ip_bytes),
             feed: caps.feed,
             ended: AtomicBool::new(false),
             pauses: AtomicBool::new(false),
@@ -108,10 +110,12 @@ impl Shared {
         }
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: self.max_frame_bytes.load(Relaxed), feed: self.feed }
+        let max_frame_bytes = self.max_frame_bytes.load(Relaxed);
+        Caps { max_frame_bytes, ip_bytes: self.ip_bytes.load(Relaxed), feed: self.feed }
     }
     fn note(&self, caps: Caps, link: LinkState) {
         self.max_frame_bytes.store(caps.max_frame_bytes, Relaxed);
+        self.ip_bytes.store(caps.ip_bytes, Relaxed);
         self.up.store(link == LinkState::Up, Relaxed);
     }
     fn wake(&self, worker: usize) {

@@ -143,7 +143,7 @@ impl Device for Source {
         "numbered frames"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: FRAME, feed: Feed::Waits }
+        Caps::new(FRAME, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up
@@ -211,7 +211,7 @@ impl Device for Sink {
         "number reader"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 65535, feed: Feed::Waits }
+        Caps::new(65535, Feed::Waits)
     }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         LinkState::Up

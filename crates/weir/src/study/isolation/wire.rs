@@ -200,7 +200,7 @@ impl Device for Line {
         "line"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1514, feed: Feed::Overflows }
+        Caps::new(1514, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up
@@ -282,7 +282,7 @@ impl Device for Uplink {
         "uplink"
     }
     fn caps(&self) -> Caps {
-        Caps { max_frame_bytes: 1518, feed: Feed::Overflows }
+        Caps::new(1518, Feed::Overflows)
     }
     fn link(&mut self, _: &mut Pool) -> LinkState {
         LinkState::Up
