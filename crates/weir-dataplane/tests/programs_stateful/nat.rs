@@ -323,7 +323,7 @@ fn bad_frames_end_here() {
     }
     for ttl in [0, 1] {
         let p = Packet { ttl, ..out(host(1, 1), peer(1), L4::Udp) };
-        assert_eq!(r.rx(INSIDE, &p.frame()).only_drop(), DropReason::TtlExpired);
+        assert!(said(&mut r, INSIDE, &p, DropReason::TtlExpired).is_some());
     }
     let lies = [
         out(end([192, 0, 2, 1], 5), peer(1), L4::Udp),
@@ -458,4 +458,72 @@ fn mappings_outlive_a_change_of_addresses() {
     std::mem::swap(&mut c.inside.port, &mut c.outside.port);
     r.replace(Nat::new(&c).unwrap());
     assert_eq!(status(&r, "mappings"), "0 of 100");
+}
+
+/// What the NAT says of a packet, which is dropped for this: the packet that it quotes and the next hop's MTU, where it says that.
+fn said(r: &mut Rig, port: u32, p: &Packet<'_>, why: DropReason) -> Option<(Ipv4Addr, u16)> {
+    let frame = p.frame();
+    let o = r.rx(port, &frame);
+    assert_eq!(o.dropped.iter().map(|d| d.0).collect::<Vec<_>>(), [why]);
+    let sent = o.sent.first()?;
+    assert_eq!((o.sent.len(), sent.port), (1, port));
+    let eth = EthernetFrame::new_checked(&sent.bytes[..]).unwrap();
+    assert_eq!((eth.dst(), eth.src()), (p.macs.0, ours(port)));
+    let ip = Ipv4Packet::new_checked(&sent.bytes[14..]).unwrap();
+    assert!(ip.has_good_checksum() && usize::from(ip.total_len()) <= 576);
+    assert_eq!(ip.dst(), p.src.addr);
+    let icmp = Icmpv4Packet::new_checked(ip.payload()).unwrap();
+    assert!(icmp.has_good_checksum());
+    let (mtu, quoted) = match Icmpv4Repr::parse(&icmp).unwrap() {
+        Icmpv4Repr::TimeExceeded { code: 0, quoted } => (0, quoted),
+        Icmpv4Repr::DestinationUnreachable { code: 4, next_hop_mtu, quoted } => {
+            (next_hop_mtu, quoted)
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(quoted, &frame[14..14 + quoted.len()], "as it was sent");
+    Some((ip.src(), mtu))
+}
+
+/// It is a router to its hosts, too: their gateway answers them, and tells of TTL and MTU (RFC 1812 §5.3.1, RFC 1191 §4).
+#[test]
+fn what_a_router_says_the_nat_says() {
+    let mut r = rig();
+    let gateway: Ipv4Addr = [10, 0, 0, 254].into();
+    let ask = |to| out(host(1, 9), Endpoint::new(to, 9), L4::Ask);
+    // Its hosts ask whether their gateway is there.
+    let o = r.rx(INSIDE, &ask(gateway).frame());
+    let sent = o.one();
+    let want = Packet {
+        macs: (ours(INSIDE), mac(1)),
+        src: Endpoint::new(gateway, 9),
+        dst: host(1, 9),
+        l4: L4::Answer,
+        ttl: 64,
+        data: b"some data",
+    };
+    assert_eq!((sent.port, sent.bytes), (INSIDE, want.frame()));
+    // Nothing else that is for it goes out.
+    assert_eq!(external(&mut r, out(host(1, 9), Endpoint::new(gateway, 80), L4::Udp)), None);
+    assert_eq!(status(&r, "other protocols"), "1");
+
+    let short = Packet { ttl: 1, ..out(host(1, 500), peer(1), L4::Udp) };
+    assert_eq!(said(&mut r, INSIDE, &short, DropReason::TtlExpired), Some((gateway, 0)));
+    let e = external(&mut r, out(host(1, 500), peer(1), L4::Udp)).unwrap();
+    let late = Packet { ttl: 1, ..back(peer(1), e, L4::Udp) };
+    assert_eq!(said(&mut r, OUTSIDE, &late, DropReason::TtlExpired), Some((e.addr, 0)));
+
+    r.ports.iter_mut().filter(|p| p.no == PortNo(OUTSIDE)).for_each(|p| p.ip_bytes = 600);
+    seconds(&mut r, 2);
+    let data = vec![7; 601 - 28];
+    let long = Packet { data: &data, ..out(host(1, 500), peer(1), L4::Udp) };
+    let fits = Packet { data: &data[1..], ..long };
+    assert!(external(&mut r, fits).is_some());
+    assert_eq!(said(&mut r, INSIDE, &long, DropReason::FrameTooLong), Some((gateway, 600)));
+    // The way in is as long as it was.
+    assert!(comes_in(&mut r, Packet { data: &data, ..back(peer(1), e, L4::Udp) }, host(1, 500)));
+    // So many a second, and no error about an error.
+    let all = (0..200).filter(|_| said(&mut r, INSIDE, &short, DropReason::TtlExpired).is_some());
+    assert!(all.count() < 150);
+    assert!(status(&r, "ICMP errors of its own").parse::<u64>().unwrap() > 3);
 }

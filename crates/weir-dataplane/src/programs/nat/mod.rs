@@ -13,17 +13,19 @@
 //!   that they quote (`icmp.rs`).
 //! - As a router it checks headers, takes one from the TTL and writes Ethernet's addresses: outside
 //!   the gateway's, inside those of the mapping's last frame. Checksums are mended (RFC 1624).
-//! - Answers ARP requests for its addresses, each on its link.
+//! - Answers ARP requests for its addresses, each on its link, and echo requests to those inside; tells who sends what is too long or
+//!   has no TTL left (`own.rs`).
 //!
 //! - Fragments are translated as the first of their packet, which must come first (RFC 4787 REQ-14a; `connection/pieces`).
 //!
 //! What it does not do: put fragments together; keep a port's parity or its range of well-known ports
-//! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); send ICMP of its own; look into tagged
+//! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); look into tagged
 //! frames and IPv6 (they are dropped).
 
 mod config;
 mod icmp;
 mod mapping;
+mod own;
 
 pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, PortOrder};
 
@@ -37,6 +39,7 @@ use super::connection::usual;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use mapping::{Mappings, Refused};
+use own::{Own, Said};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::{EthernetFrame, MacAddr};
@@ -74,6 +77,10 @@ pub struct NatCounters {
     pub malformed: u64,
     /// ARP requests answered.
     pub answered: u64,
+    /// Echo requests to its own addresses inside, answered.
+    pub echoes: u64,
+    /// ICMP errors of its own.
+    pub said: u64,
     /// Mappings whose time was over.
     pub expired: u64,
 }
@@ -87,6 +94,7 @@ pub struct Nat {
     inside_addresses: Vec<Ipv4Addr>,
     mappings: Mappings,
     pieces: Pieces,
+    own: Own,
     swept: Nanos,
     counters: NatCounters,
 }
@@ -121,6 +129,7 @@ impl Nat {
             inside_addresses: config.inside_addresses.clone(),
             mappings: Mappings::new(config),
             pieces: Pieces::default(),
+            own: Own::new(),
             swept: Nanos(0),
             counters: NatCounters::default(),
         })
@@ -154,6 +163,9 @@ impl Nat {
             || self.mappings.address(t.src.addr).is_some()
         {
             return self.refuse(|c| &mut c.other);
+        }
+        if self.inside_addresses.contains(&t.dst.addr) {
+            return self.to_itself(bytes, &t).map(|()| To::Inside(from));
         }
         self.ttl(t)?;
         match t.what {
@@ -285,24 +297,36 @@ impl Nat {
         cx: &mut ProgramCx<'_>,
     ) -> Went {
         let now = Stamp::of(cx.now());
-        let done = match self.came_from(rx.in_port) {
-            Some(From::Inside) if dst == self.inside.mac => {
-                let from = EthernetFrame::new_unchecked(rx.frame.bytes()).src();
-                self.outward(rx.frame.bytes_mut(), t, from, now)
-            }
-            Some(From::Outside) if dst == self.outside.mac => {
-                self.inward(rx.frame.bytes_mut(), t, now)
-            }
+        let from = match self.came_from(rx.in_port) {
+            Some(From::Inside) if dst == self.inside.mac => From::Inside,
+            Some(From::Outside) if dst == self.outside.mac => From::Outside,
             _ => {
                 self.not_ours(rx.frame, cx);
                 return Went::Nowhere;
             }
+        };
+        if rx.frame.len() > self.own.room
+            && let Some(mtu) = self.too_long(rx.frame.bytes(), &t, from)
+        {
+            self.say(Said::TooLong(mtu), rx.frame.bytes(), &t, from, cx);
+            cx.drop(rx.frame, DropReason::FrameTooLong);
+            return Went::Nowhere;
+        }
+        let done = match from {
+            From::Inside => {
+                let from = EthernetFrame::new_unchecked(rx.frame.bytes()).src();
+                self.outward(rx.frame.bytes_mut(), t, from, now)
+            }
+            From::Outside => self.inward(rx.frame.bytes_mut(), t, now),
         };
         let mut frame = rx.frame;
         let (link, mac) = match done {
             Ok(To::Outside) => (self.outside, self.gateway),
             Ok(To::Inside(mac)) => (self.inside, mac),
             Err(why) => {
+                if why == DropReason::TtlExpired {
+                    self.say(Said::TtlOver, frame.bytes(), &t, from, cx);
+                }
                 cx.drop(frame, why);
                 return Went::Nowhere;
             }
@@ -412,6 +436,7 @@ impl Program for Nat {
             return;
         }
         self.swept = cx.now();
+        self.look_at_links(cx);
         self.counters.expired += self.mappings.sweep(SWEEPS, Stamp::of(cx.now())) as u64;
     }
 
@@ -434,6 +459,8 @@ impl Program for Nat {
             ("not ours", c.not_ours.to_string()),
             ("malformed", c.malformed.to_string()),
             ("ARP answered", c.answered.to_string()),
+            ("echo requests answered", c.echoes.to_string()),
+            ("ICMP errors of its own", c.said.to_string()),
             ("expired", c.expired.to_string()),
         ];
         lines.map(|(name, value)| (name.to_owned(), value)).into()

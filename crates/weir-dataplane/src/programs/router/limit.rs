@@ -4,7 +4,7 @@ use super::config::IcmpLimit;
 use weir_packet::Nanos;
 
 #[derive(Debug)]
-pub(super) struct TokenBucket {
+pub(in crate::programs) struct TokenBucket {
     limit: IcmpLimit,
     /// Billionths of a token.
     level: u64,

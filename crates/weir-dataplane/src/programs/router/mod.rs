@@ -31,7 +31,7 @@ mod fragment;
 mod icmp;
 mod ipv4;
 mod ipv6;
-mod limit;
+pub(in crate::programs) mod limit;
 mod lpm;
 mod ndisc;
 mod neighbour;
