@@ -165,7 +165,7 @@ impl Nat {
             return self.refuse(|c| &mut c.other);
         }
         if self.inside_addresses.contains(&t.dst.addr) {
-            return self.to_itself(bytes, &t).map(|()| To::Inside(from));
+            return self.for_itself(bytes, &t).map(|()| To::Inside(from));
         }
         self.ttl(t)?;
         match t.what {

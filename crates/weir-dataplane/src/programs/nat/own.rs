@@ -56,7 +56,7 @@ impl Nat {
 
     /// A packet to one of its own addresses inside: an echo request becomes its answer, in place.
     #[cold]
-    pub(super) fn to_itself(&mut self, bytes: &mut [u8], t: &Tuple) -> Result<(), DropReason> {
+    pub(super) fn for_itself(&mut self, bytes: &mut [u8], t: &Tuple) -> Result<(), DropReason> {
         let whole = |p: &[u8]| {
             let m = Icmpv4Packet::new_checked(p.get(t.l4..t.end)?).ok()?;
             (m.message() == Message::EchoRequest && m.has_good_checksum()).then_some(())
