@@ -370,14 +370,10 @@ fn rewrite(h: &mut Match, a: &Action) -> Judged<()> {
         Action::SetTpSrc(p) => transport(h, *p, [Field::TcpSrc, Field::UdpSrc, Field::SctpSrc]),
         Action::SetTpDst(p) => transport(h, *p, [Field::TcpDst, Field::UdpDst, Field::SctpDst]),
         Action::PushVlan(_) => {
-            // The new tag is a copy of the old one, or of VLAN 0.
+            // 1.3.5 §5.11 has it copy the old tag's VLAN; Open vSwitch gives it VLAN 0.
             let present = u128::from(VLAN_PRESENT);
-            let vid = match exact(h, Field::VlanVid) {
-                Some(v) => (v | present, Field::VlanVid.full()),
-                None => (present, present),
-            };
             *h = cube::without(std::mem::take(h), Field::VlanVid);
-            *h = std::mem::take(h).with_masked(Field::VlanVid, vid.0, vid.1);
+            *h = std::mem::take(h).with_masked(Field::VlanVid, present, present);
         }
         Action::PopVlan => {
             // Another tag may come to light; a type of something else says that there is none.

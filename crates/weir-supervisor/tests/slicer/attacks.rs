@@ -370,6 +370,24 @@ fn no_rewrite_leaves_the_flow_space() {
 }
 
 #[test]
+fn a_pushed_tag_is_nobodys_until_its_vlan_is_set() {
+    let mut b = Bench::two(Version::V13);
+    let (push, to) = (Action::PushVlan(0x8100), out(Port(2)));
+    let set = |vid: u16| Action::SetField(Field::VlanVid, u128::from(0x1000 | vid));
+    // The old tag's VLAN by the specification, VLAN 0 by Open vSwitch.
+    let bare = vec![push.clone(), to.clone()];
+    let priority = vec![push.clone(), Action::SetField(Field::VlanPcp, 5), to.clone()];
+    for actions in [bare, priority] {
+        assert_eq!(b.refused(1, add(vlan(10), actions.clone())), ErrorCode::ActionEperm);
+        let (in_port, data) = (Port(1), frame(10));
+        let p = PacketOut { buffer_id: NO_BUFFER, in_port, actions, data };
+        assert_eq!(b.refused(1, Message::PacketOut(p)), ErrorCode::ActionEperm);
+    }
+    b.ask(1, add(vlan(10), vec![push, set(10), to]));
+    assert_eq!(b.flow_mods().len(), 3);
+}
+
+#[test]
 fn flow_removed_goes_to_its_slice_once() {
     for v in BOTH {
         let mut b = Bench::two(v);
