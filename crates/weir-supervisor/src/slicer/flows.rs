@@ -12,6 +12,7 @@ use super::role::Tiding;
 use super::slice::Dying;
 use super::space::{Right, SliceId};
 use super::switch::{ConnId, NOBODY, Out, Switch};
+use super::tags::Beneath;
 use weir_openflow::model::{
     Action, ErrorCode, Field, FlowCommand, FlowFlags, FlowMod, FlowRemoved, GROUP_ANY, Instruction,
     Match, Message, NO_BUFFER, PacketOut, Port, RemovedReason, TABLE_ALL, Version,
@@ -369,7 +370,8 @@ impl Switch {
     fn release(&mut self, slice: SliceId, (buffer_id, header): (u32, Match), out: &mut Out) {
         let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
         let to_tables = [Action::Output { port: Port::TABLE, max_len: 0 }];
-        let judged = s.judge(&mut self.space, self.version).packet_out(&header, &to_tables);
+        let mut judge = s.judge(&mut self.space, self.version);
+        let judged = judge.packet_out(&header, Beneath::default(), &to_tables);
         let in_port = header.get(Field::InPort).and_then(|p| u32::try_from(p.value).ok());
         let p = PacketOut {
             buffer_id,

@@ -21,20 +21,32 @@ pub fn of_frame(b: &[u8], in_port: Port) -> Match {
 
 type Fields = Vec<(Field, u128)>;
 
-fn ethernet(b: &[u8], out: &mut Fields) -> Option<()> {
-    let (dst, src) = (number(b, 0, 6)?, number(b, 6, 6)?);
-    let mut kind = number(b, 12, 2)?;
-    out.extend([(Field::EthDst, dst), (Field::EthSrc, src)]);
-    let mut at = 14;
-    let mut tag = None;
-    while matches!(kind, 0x8100 | 0x88a8 | 0x9100) {
+/// Whether an EtherType is that of a VLAN's tag.
+pub(super) fn is_tag(kind: u128) -> bool {
+    matches!(kind, 0x8100 | 0x88a8 | 0x9100)
+}
+
+/// A tag: its type, and what it holds.
+pub(super) type Tag = (u128, u128);
+
+/// A frame's tags from the outermost on, the type behind them, and where that ends.
+pub(super) fn tags(b: &[u8]) -> Option<(Vec<Tag>, u128, usize)> {
+    let (mut kind, mut at, mut all) = (number(b, 12, 2)?, 14, Vec::new());
+    while is_tag(kind) {
         let (Some(tci), Some(next)) = (number(b, at, 2), number(b, at + 2, 2)) else { break };
-        tag = tag.or(Some(tci));
+        all.push((kind, tci));
         (kind, at) = (next, at + 4);
     }
-    match tag {
+    Some((all, kind, at))
+}
+
+fn ethernet(b: &[u8], out: &mut Fields) -> Option<()> {
+    let (dst, src) = (number(b, 0, 6)?, number(b, 6, 6)?);
+    let (tags, mut kind, mut at) = tags(b)?;
+    out.extend([(Field::EthDst, dst), (Field::EthSrc, src)]);
+    match tags.first() {
         None => out.push((Field::VlanVid, 0)),
-        Some(tci) => {
+        Some((_, tci)) => {
             let vid = tci & 0xfff | u128::from(VLAN_PRESENT);
             out.extend([(Field::VlanVid, vid), (Field::VlanPcp, tci >> 13)]);
         }

@@ -11,6 +11,7 @@
 use super::cube;
 use super::ids::Ids;
 use super::space::{FlowSpace, Right, SliceId};
+use super::tags::Beneath;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_openflow::model::{
     Action, Bucket, ErrorCode, Field, GROUP_ANY, Instruction, Match, Port, VLAN_PRESENT,
@@ -55,8 +56,17 @@ pub struct Judge<'a> {
 #[derive(Clone)]
 struct Frame {
     header: Match,
+    /// Its tags beneath the outermost.
+    beneath: Beneath,
     /// Whether it may be something else than what came in, which was the slice's.
     suspect: Suspect,
+}
+
+impl Frame {
+    /// One of a slice's, of which no more is known than its header.
+    fn ours(header: Match) -> Self {
+        Self { header, beneath: Beneath::default(), suspect: Suspect::No }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,7 +96,7 @@ impl Judge<'_> {
         asked: &[Instruction],
     ) -> Judged<Vec<Instruction>> {
         let goes_on = asked.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
-        let mut frame = Frame { header: piece.clone(), suspect: Suspect::No };
+        let mut frame = Frame::ours(piece.clone());
         let mut out = Vec::with_capacity(asked.len());
         // As the switch carries them out (1.3 §5.9), whatever their order here.
         let turn = |i: &Instruction| match i {
@@ -128,12 +138,17 @@ impl Judge<'_> {
         Ok(out)
     }
 
-    /// A packet-out's actions for a frame with this header.
+    /// A packet-out's actions for a frame with this header and, beneath its outermost, these tags.
     ///
     /// # Errors
     /// What the slice is told.
-    pub fn packet_out(&mut self, header: &Match, actions: &[Action]) -> Judged<Vec<Action>> {
-        let mut frame = Frame { header: header.clone(), suspect: Suspect::Yes };
+    pub fn packet_out(
+        &mut self,
+        header: &Match,
+        beneath: Beneath,
+        actions: &[Action],
+    ) -> Judged<Vec<Action>> {
+        let mut frame = Frame { header: header.clone(), beneath, suspect: Suspect::Yes };
         self.run(&mut frame, actions, Origin::PacketOut)
     }
 
@@ -181,7 +196,7 @@ impl Judge<'_> {
         let all = all.map_err(|_| ErrorCode::ActionEperm)?;
         let mut judged: Option<Vec<Action>> = None;
         for header in all {
-            let new = self.set(Frame { header, suspect: Suspect::No }, list)?;
+            let new = self.set(Frame::ours(header), list)?;
             match &judged {
                 // A flood that is another for each part of the slice has no one form.
                 Some(old) if *old != new => return Err(ErrorCode::ActionEperm),
@@ -263,7 +278,7 @@ impl Judge<'_> {
                 }
                 Action::Experimenter { .. } => return Err(ErrorCode::ActionBadExperimenter),
                 _ => {
-                    rewrite(&mut frame.header, a)?;
+                    rewrite(&mut frame.header, &mut frame.beneath, a)?;
                     if !keeps_headers(a) {
                         frame.suspect = Suspect::Yes;
                     }
@@ -340,53 +355,37 @@ fn keeps_headers(a: &Action) -> bool {
 }
 
 /// What is known of a header once an action has written to it.
-fn rewrite(h: &mut Match, a: &Action) -> Judged<()> {
+fn rewrite(h: &mut Match, beneath: &mut Beneath, a: &Action) -> Judged<()> {
     let set = |h: &mut Match, f: Field, v: u128| {
         // What leans on what was there is not known any more.
         *h = cube::without(std::mem::take(h), f).with(f, v & f.full());
     };
-    let exact = |h: &Match, f: Field| h.get(f).filter(|m| m.mask == f.full()).map(|m| m.value);
     match a {
         Action::SetField(f, v) => match f {
             // Addresses and the like have nothing that leans on them.
-            Field::EthType | Field::IpProto | Field::Icmpv6Type => set(h, *f, *v),
-            Field::VlanVid => tagged(h, *v),
+            Field::IpProto | Field::Icmpv6Type => set(h, *f, *v),
+            Field::EthType => beneath.set_type(h, *v),
+            Field::VlanVid => beneath.set_vid(h, *v),
             _ => know(h, *f, *v),
         },
-        Action::SetVlanVid(v) => tagged(h, u128::from(*v & 0xfff | VLAN_PRESENT)),
-        Action::SetVlanPcp(p) => {
-            // It adds a tag, of VLAN 0, where there is none.
-            let present = u128::from(VLAN_PRESENT);
-            match exact(h, Field::VlanVid) {
-                Some(0) => *h = std::mem::take(h).with(Field::VlanVid, present),
-                Some(_) => {}
-                None => *h = std::mem::take(h).with_masked(Field::VlanVid, present, present),
-            }
-            *h = std::mem::take(h).with(Field::VlanPcp, u128::from(*p & 7));
-        }
+        Action::SetVlanVid(v) => beneath.set_vid(h, u128::from(*v & 0xfff | VLAN_PRESENT)),
+        Action::SetVlanPcp(p) => beneath.set_pcp(h, *p),
         Action::SetNwTos(tos) => {
             know(h, Field::IpDscp, u128::from(tos >> 2));
         }
         Action::SetTpSrc(p) => transport(h, *p, [Field::TcpSrc, Field::UdpSrc, Field::SctpSrc]),
         Action::SetTpDst(p) => transport(h, *p, [Field::TcpDst, Field::UdpDst, Field::SctpDst]),
-        Action::PushVlan(_) => {
-            // 1.3.5 §5.11 has it copy the old tag's VLAN; Open vSwitch gives it VLAN 0.
-            let present = u128::from(VLAN_PRESENT);
+        Action::PushVlan(_) => beneath.push(h),
+        Action::PopVlan => beneath.pop(h),
+        Action::PushMpls(t) | Action::PopMpls(t) => beneath.set_type(h, u128::from(*t)),
+        Action::PushPbb(t) => {
+            // It carries a whole frame: its addresses, and whether it has a tag, are not those from before.
+            beneath.set_type(h, u128::from(*t));
+            beneath.forget();
             *h = cube::without(std::mem::take(h), Field::VlanVid);
-            *h = std::mem::take(h).with_masked(Field::VlanVid, present, present);
-        }
-        Action::PopVlan => {
-            // Another tag may come to light; a type of something else says that there is none.
-            let only = exact(h, Field::EthType).is_some();
-            *h = cube::without(std::mem::take(h), Field::VlanVid);
-            if only && !matches!(exact(h, Field::EthType), Some(0x8100 | 0x88a8 | 0x9100)) {
-                *h = std::mem::take(h).with(Field::VlanVid, 0);
-            }
-        }
-        Action::PushMpls(t) | Action::PopMpls(t) | Action::PushPbb(t) => {
-            set(h, Field::EthType, u128::from(*t));
         }
         Action::PopPbb => {
+            beneath.forget();
             for f in [Field::EthType, Field::EthDst, Field::EthSrc, Field::VlanVid] {
                 *h = cube::without(std::mem::take(h), f);
             }
@@ -394,16 +393,7 @@ fn rewrite(h: &mut Match, a: &Action) -> Judged<()> {
         _ if keeps_headers(a) => {}
         _ => return Err(ErrorCode::ActionBadType),
     }
-    // PBB carries a whole frame: its addresses, and whether it has a tag, are not those from before.
-    if matches!(a, Action::PushPbb(_)) {
-        *h = cube::without(std::mem::take(h), Field::VlanVid);
-    }
     Ok(())
-}
-
-/// With this VLAN id; what leans on there being a tag (its priority) is as it was, or zero.
-fn tagged(h: &mut Match, vid: u128) {
-    *h = std::mem::take(h).with(Field::VlanVid, vid & Field::VlanVid.full());
 }
 
 fn transport(h: &mut Match, port: u16, of: [Field; 3]) {

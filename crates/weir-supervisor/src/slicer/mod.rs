@@ -8,7 +8,7 @@
 //! - `plan`: what the configuration asks for; `slice`: one slice as it goes;
 //! - `book`: its flows and the rules behind them; `ids`: its numbers of groups and meters; `buffers`: its packets
 //!   that wait at the switch; `role`: which of its controllers may do what;
-//! - `judge`: what a slice's actions may do; `compile`: pieces that a version can say;
+//! - `judge`: what a slice's actions may do, `tags` with the tags of VLANs; `compile`: pieces that a version can say;
 //! - `switch`: one switch, sliced: the door. `requests` come in by it from controllers (`flows`, `packets`,
 //!   `groups`, `asked`), `replies` from the switch; `ledger` knows whose every xid is, and takes back what failed;
 //!   `replan` gives other slices and another flow space to a switch that runs; `resume` takes up what slices had
@@ -36,6 +36,7 @@ mod role;
 mod slice;
 pub mod space;
 mod switch;
+mod tags;
 
 pub use plan::{Grant, Limits, Loss, PortRef, SlicePlan, SpaceRule};
 pub use resume::{Fact, Key};

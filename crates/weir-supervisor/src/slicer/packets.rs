@@ -11,6 +11,7 @@ use super::plan::Loss;
 use super::role::Tiding;
 use super::space::{Right, SliceId};
 use super::switch::{Out, Switch};
+use super::tags::Beneath;
 use core::time::Duration;
 use weir_openflow::model::{
     ErrorCode, Field, FlowCommand, FlowMod, Instruction, Match, Message, NO_BUFFER, PacketIn,
@@ -38,11 +39,15 @@ impl Switch {
         if real && !s.has(p.in_port) {
             return Err(ErrorCode::BadPort);
         }
-        let header = match p.buffer_id {
-            NO_BUFFER => header::of_frame(&p.data, p.in_port),
-            waits => s.buffers.look(waits).ok_or(ErrorCode::BufferUnknown)?.clone(),
+        let (header, beneath) = match p.buffer_id {
+            NO_BUFFER => (header::of_frame(&p.data, p.in_port), Beneath::of_frame(&p.data)),
+            waits => {
+                let header = s.buffers.look(waits).ok_or(ErrorCode::BufferUnknown)?;
+                (header.clone(), Beneath::default())
+            }
         };
-        p.actions = s.judge(&mut self.space, self.version).packet_out(&header, &p.actions)?;
+        let mut judge = s.judge(&mut self.space, self.version);
+        p.actions = judge.packet_out(&header, beneath, &p.actions)?;
         if p.buffer_id != NO_BUFFER {
             let taken = self.slice_mut(asker)?.buffers.take(p.buffer_id);
             p.buffer_id = taken.map_or(NO_BUFFER, |(physical, _)| physical);

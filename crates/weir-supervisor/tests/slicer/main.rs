@@ -7,3 +7,4 @@ mod numbers;
 mod ordinary;
 mod replan;
 mod resume;
+mod tags;

@@ -1,0 +1,112 @@
+//! VLAN tags as actions push, pop and write them: what is known of the outermost, and of those beneath it.
+//!
+//! Room: pure. Called by `judge` for every action that adds or takes a tag, or says what type is behind them.
+//!
+//! A match knows the outermost tag alone, and its EtherType does not say that there is no other: it is the one behind
+//! *all* tags (1.3.5 §7.2.3.7). What a pop uncovers is known where the frame's bytes are, as in a packet-out, or where the
+//! same actions have covered it.
+
+use super::cube;
+use super::header::{self, is_tag};
+use std::mem::take;
+use weir_openflow::model::{Field, FieldMatch, Match, VLAN_PRESENT};
+
+const PRESENT: u128 = VLAN_PRESENT as u128;
+
+fn tag(value: u128) -> FieldMatch {
+    FieldMatch { field: Field::VlanVid, value, mask: Field::VlanVid.full() }
+}
+
+/// The tags beneath the outermost, the innermost first; what is beneath them is not known.
+#[derive(Clone, Debug, Default)]
+pub struct Beneath(Vec<Option<FieldMatch>>);
+
+impl Beneath {
+    /// What a frame has there, down to where it has no tag any more.
+    pub fn of_frame(b: &[u8]) -> Self {
+        let Some((tags, kind, _)) = header::tags(b) else { return Self::default() };
+        // 0x9100 is a tag to some switches and a payload to others.
+        let sure = tags.iter().take_while(|(kind, _)| matches!(kind, 0x8100 | 0x88a8)).count();
+        let end = (sure == tags.len() && !is_tag(kind)).then_some(tag(0));
+        let vids = tags.iter().take(sure).skip(1).map(|(_, tci)| tag(tci & 0xfff | PRESENT));
+        let inwards = vids.chain(end).map(Some);
+        Self(inwards.rev().collect())
+    }
+
+    /// push_vlan. 1.3.5 §5.11 has the new tag copy the old one's VLAN; Open vSwitch gives it VLAN 0.
+    pub fn push(&mut self, h: &mut Match) {
+        self.0.push(h.get(Field::VlanVid).copied());
+        *h = cube::without(take(h), Field::VlanVid).with_masked(Field::VlanVid, PRESENT, PRESENT);
+    }
+
+    /// pop_vlan, 1.0's strip_vlan: without a tag it does nothing.
+    pub fn pop(&mut self, h: &mut Match) {
+        if is_untagged(h) {
+            return;
+        }
+        let next = self.0.pop().flatten();
+        // What may have had no tag is as it was, then.
+        let next = next.filter(|n| is_tagged(h) || *n == tag(0));
+        *h = cube::without(take(h), Field::VlanVid);
+        match next {
+            Some(n) => *h = take(h).with_masked(Field::VlanVid, n.value, n.mask),
+            None => self.0.clear(),
+        }
+        // A switch that looks behind one tag alone calls the next one's type the frame's.
+        if h.get(Field::EthType).is_some_and(|t| is_tag(t.value)) {
+            *h = cube::without(take(h), Field::EthType);
+        }
+    }
+
+    /// A tag of this VLAN: 1.0 adds one where there is none. What leans on there being one (its priority) is as it was, or
+    /// zero.
+    pub fn set_vid(&mut self, h: &mut Match, vid: u128) {
+        self.perhaps_add(h);
+        *h = take(h).with(Field::VlanVid, vid & Field::VlanVid.full());
+    }
+
+    /// 1.0's way to a priority, which adds a tag, of VLAN 0, where there is none.
+    pub fn set_pcp(&mut self, h: &mut Match, pcp: u8) {
+        self.perhaps_add(h);
+        if is_untagged(h) {
+            *h = take(h).with(Field::VlanVid, PRESENT);
+        } else if !is_tagged(h) {
+            *h = take(h).with_masked(Field::VlanVid, PRESENT, PRESENT);
+        }
+        *h = take(h).with(Field::VlanPcp, u128::from(pcp & 7));
+    }
+
+    fn perhaps_add(&mut self, h: &Match) {
+        if is_untagged(h) {
+            self.0.push(Some(tag(0)));
+        }
+    }
+
+    /// The type behind the tags is another. One that is a tag's makes a tag of what follows it: beneath those that are
+    /// there, or the only one. Of several tags a switch may know the outermost alone, and write in the next one's place.
+    pub fn set_type(&mut self, h: &mut Match, kind: u128) {
+        *h = cube::without(take(h), Field::EthType);
+        if is_tag(kind) || self.0.last() != Some(&Some(tag(0))) {
+            self.forget();
+        }
+        if is_tag(kind) && !is_tagged(h) {
+            *h = cube::without(take(h), Field::VlanVid);
+        }
+        if !is_tag(kind) && kind >= 0x600 {
+            *h = take(h).with(Field::EthType, kind);
+        }
+    }
+
+    /// Nothing is known any more of what is beneath.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn is_untagged(h: &Match) -> bool {
+    h.get(Field::VlanVid).is_some_and(|m| m.mask & PRESENT != 0 && m.value & PRESENT == 0)
+}
+
+fn is_tagged(h: &Match) -> bool {
+    h.get(Field::VlanVid).is_some_and(|m| m.mask & m.value & PRESENT != 0)
+}

@@ -1,0 +1,144 @@
+//! Tags beneath tags: what a pop uncovers must be the slice's, too.
+
+use super::bench::*;
+use weir_openflow::model::*;
+
+const BOTH: [Version; 2] = [Version::V10, Version::V13];
+
+fn untagged() -> Match {
+    Match::default().with(Field::VlanVid, 0)
+}
+
+/// Red has VLAN 30; blue VLAN 20, priority tags and what has no tag.
+fn two(v: Version) -> Bench {
+    let ports = [1, 2, 3];
+    let mut rules = vec![grant(0, vlan(30), &ports)];
+    rules.extend([vlan(20), vlan(0), untagged()].map(|m| grant(1, m, &ports)));
+    Bench::new(v, vec![slice("red"), slice("blue")], rules)
+}
+
+/// A frame with these types and what is behind each; the last is the payload's type.
+fn tagged(tags: &[(u16, u16)], kind: u16) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for (tag, tci) in tags {
+        f.extend(tag.to_be_bytes());
+        f.extend(tci.to_be_bytes());
+    }
+    f.extend(kind.to_be_bytes());
+    f.resize(64, 0);
+    f
+}
+
+fn packet_out(data: Vec<u8>, actions: Vec<Action>) -> Message {
+    Message::PacketOut(PacketOut { buffer_id: NO_BUFFER, in_port: Port(1), actions, data })
+}
+
+#[test]
+fn a_packet_out_is_judged_by_the_tag_that_it_uncovers() {
+    use Action::PopVlan;
+    let to = || out(Port(2));
+    for v in BOTH {
+        let mut b = two(v);
+        let mine = |b: &mut Bench, tags: &[(u16, u16)], actions: &[Action]| {
+            b.ask(2, packet_out(tagged(tags, 0x800), actions.to_vec()));
+            assert_eq!(b.sent().len(), 1, "{tags:x?} {actions:?}");
+        };
+        let not = |b: &mut Bench, tags: &[(u16, u16)], actions: &[Action]| {
+            let p = packet_out(tagged(tags, 0x800), actions.to_vec());
+            assert_eq!(b.refused(2, p), ErrorCode::ActionEperm, "{tags:x?} {actions:?}");
+        };
+        let (pop, twice) = ([PopVlan, to()], [PopVlan, PopVlan, to()]);
+        for outer in [0, 20] {
+            not(&mut b, &[(0x8100, outer), (0x8100, 30)], &pop);
+            not(&mut b, &[(0x88a8, outer), (0x8100, 30)], &pop);
+            mine(&mut b, &[(0x8100, outer), (0x8100, 30)], &[to()]);
+            mine(&mut b, &[(0x8100, outer), (0x8100, 20)], &pop);
+            mine(&mut b, &[(0x8100, outer)], &pop);
+            mine(&mut b, &[(0x8100, outer), (0x8100, 30)], &twice);
+            not(&mut b, &[(0x8100, outer), (0x8100, 20), (0x8100, 30)], &twice);
+        }
+        mine(&mut b, &[], &twice);
+        // Whether 0x9100 is a tag is said by some switches so and by others so.
+        not(&mut b, &[(0x8100, 20), (0x9100, 20)], &pop);
+        not(&mut b, &[(0x9100, 20), (0x8100, 20)], &pop);
+        // What was covered comes back.
+        if v == Version::V13 {
+            let set = Action::SetField(Field::VlanVid, 0x1014);
+            let push = || Action::PushVlan(0x8100);
+            mine(&mut b, &[], &[push(), set.clone(), to(), PopVlan, to()]);
+            mine(&mut b, &[(0x8100, 30)], &[push(), set.clone(), to()]);
+            not(&mut b, &[(0x8100, 30)], &[push(), set, PopVlan, to()]);
+        }
+    }
+}
+
+#[test]
+fn a_label_hides_no_tag() {
+    let mut b = two(Version::V13);
+    let pop = |t| Action::PopMpls(t);
+    let to = || out(Port(2));
+    let label = |tags: &[(u16, u16)]| tagged(tags, 0x8847);
+    // What the label covers becomes a tag: the only one, or one beneath.
+    for (tags, actions) in [
+        (&[(0x8100, 20)][..], vec![pop(0x8100), Action::PopVlan, to()]),
+        (&[][..], vec![pop(0x8100), to()]),
+        (&[][..], vec![pop(0x88a8), to()]),
+        (&[][..], vec![Action::SetField(Field::EthType, 0x8100), to()]),
+    ] {
+        let e = b.refused(2, packet_out(label(tags), actions.clone()));
+        assert_eq!(e, ErrorCode::ActionEperm, "{actions:?}");
+        let vid = if tags.is_empty() { untagged() } else { vlan(20) };
+        let e = b.refused(2, add(vid.with(Field::EthType, 0x8847), actions.clone()));
+        assert_eq!(e, ErrorCode::ActionEperm, "{actions:?}");
+    }
+    // Where the label was between two tags, the inner one is none any more.
+    let actions = vec![Action::PushMpls(0x8847), pop(0x800), Action::PopVlan, to()];
+    let twice = tagged(&[(0x8100, 20), (0x8100, 20)], 0x800);
+    assert_eq!(b.refused(2, packet_out(twice, actions)), ErrorCode::ActionEperm);
+    for actions in [vec![pop(0x8100), to()], vec![pop(0x800), Action::PopVlan, to()]] {
+        b.ask(2, packet_out(label(&[(0x8100, 20)]), actions));
+        assert_eq!(b.sent().len(), 1);
+    }
+}
+
+#[test]
+fn a_type_does_not_say_that_there_is_no_further_tag() {
+    for v in BOTH {
+        let mut b = two(v);
+        let actions = || vec![Action::PopVlan, out(Port(2))];
+        let pop = |m: Match| add(m, actions());
+        for kind in [None, Some(0x0800), Some(0x0806), Some(0x8100)] {
+            let m = kind.map_or(vlan(20), |k| vlan(20).with(Field::EthType, k));
+            assert_eq!(b.refused(2, pop(m)), ErrorCode::ActionEperm, "{kind:x?}");
+        }
+        if v == Version::V13 {
+            let m = vlan(20).with(Field::EthType, 0x8847);
+            let actions = [vec![Action::PopMpls(0x800)], actions()].concat();
+            assert_eq!(b.refused(2, add(m, actions)), ErrorCode::ActionEperm);
+        }
+        // Without a tag there is nothing to take.
+        b.ask(2, pop(untagged()));
+        assert_eq!(b.flow_mods().len(), 3);
+    }
+}
+
+#[test]
+fn a_tag_may_be_taken_where_all_beneath_is_the_slices() {
+    for v in BOTH {
+        // Port 3 is an access port of blue's: whatever leaves there is its own.
+        let mut rules = by_vlan(2);
+        rules.push(grant(1, Match::default(), &[3]));
+        rules[2].priority = 200;
+        let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules);
+        let pop = |to| add(vlan(11), vec![Action::PopVlan, out(Port(to))]);
+        assert_eq!(b.refused(2, pop(2)), ErrorCode::ActionEperm);
+        b.ask(2, pop(3));
+        assert_eq!(b.flow_mods().len(), 3);
+        // A flow space that is not by VLAN.
+        let web = |n: u128| Match::default().with(Field::EthDst, n);
+        let rules = vec![grant(0, web(1), &[1, 2]), grant(1, web(2), &[1, 2])];
+        let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules);
+        b.ask(2, add(web(2).with(Field::VlanVid, 0x100b), vec![Action::PopVlan, out(Port(2))]));
+        assert_eq!(b.flow_mods().len(), 2);
+    }
+}
