@@ -11,7 +11,7 @@
 use super::cube;
 use super::ids::Ids;
 use super::space::{FlowSpace, Right, SliceId};
-use super::tags::Beneath;
+use super::tags::{Beneath, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_openflow::model::{
     Action, Bucket, ErrorCode, Field, GROUP_ANY, Instruction, Match, Port, VLAN_PRESENT,
@@ -238,6 +238,13 @@ impl Judge<'_> {
         if ours { Ok(()) } else { Err(otherwise) }
     }
 
+    /// Tables and groups go by what the switch sees. Where a flow's frames come from, the match that they met has seen them;
+    /// those of a packet-out nothing has.
+    fn must_be_seen(&self, frame: &Frame, origin: Origin, otherwise: ErrorCode) -> Judged<()> {
+        let unseen = origin == Origin::PacketOut && frame.beneath.seen() == Seen::Perhaps;
+        if unseen { Err(otherwise) } else { Ok(()) }
+    }
+
     /// What can't be told is not granted.
     fn owns(&mut self, header: &Match) -> bool {
         self.space.covers(self.slice, Right::Write, header, self.limit).unwrap_or(false)
@@ -274,6 +281,7 @@ impl Judge<'_> {
                 Action::Group(id) => {
                     let known = self.groups.physical(*id).ok_or(ErrorCode::ActionBadOutGroup)?;
                     self.must_be_ours(frame, ErrorCode::ActionEperm)?;
+                    self.must_be_seen(frame, origin, ErrorCode::ActionEperm)?;
                     out.push(Action::Group(known));
                 }
                 Action::Experimenter { .. } => return Err(ErrorCode::ActionBadExperimenter),
@@ -323,6 +331,7 @@ impl Judge<'_> {
             }
             Port::TABLE if origin == Origin::PacketOut => {
                 self.must_be_ours(frame, ErrorCode::ActionEperm)?;
+                self.must_be_seen(frame, origin, ErrorCode::ActionEperm)?;
                 out.push(Action::Output { port, max_len });
             }
             _ => {

@@ -11,7 +11,7 @@ use super::plan::Loss;
 use super::role::Tiding;
 use super::space::{Right, SliceId};
 use super::switch::{Out, Switch};
-use super::tags::Beneath;
+use super::tags::{self, Beneath};
 use core::time::Duration;
 use weir_openflow::model::{
     ErrorCode, Field, FlowCommand, FlowMod, Instruction, Match, Message, NO_BUFFER, PacketIn,
@@ -40,7 +40,7 @@ impl Switch {
             return Err(ErrorCode::BadPort);
         }
         let (header, beneath) = match p.buffer_id {
-            NO_BUFFER => (header::of_frame(&p.data, p.in_port), Beneath::of_frame(&p.data)),
+            NO_BUFFER => tags::read(&p.data, p.in_port),
             waits => {
                 let header = s.buffers.look(waits).ok_or(ErrorCode::BufferUnknown)?;
                 (header.clone(), Beneath::default())

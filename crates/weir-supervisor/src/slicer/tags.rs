@@ -9,7 +9,7 @@
 use super::cube;
 use super::header::{self, is_tag};
 use std::mem::take;
-use weir_openflow::model::{Field, FieldMatch, Match, VLAN_PRESENT};
+use weir_openflow::model::{Field, FieldMatch, Match, Port, VLAN_PRESENT};
 
 const PRESENT: u128 = VLAN_PRESENT as u128;
 
@@ -17,25 +17,56 @@ fn tag(value: u128) -> FieldMatch {
     FieldMatch { field: Field::VlanVid, value, mask: Field::VlanVid.full() }
 }
 
-/// The tags beneath the outermost, the innermost first; what is beneath them is not known.
+/// The tags beneath the outermost.
 #[derive(Clone, Debug, Default)]
-pub struct Beneath(Vec<Option<FieldMatch>>);
+pub struct Beneath {
+    /// The innermost first; what is beneath them is not known.
+    known: Vec<Option<FieldMatch>>,
+    seen: Seen,
+}
+
+/// Whether the switch goes by the tags as they are. What actions have uncovered or covered it may not know before it reads the
+/// frame anew, and call the outermost tag the frame's type, or none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// It does.
+    #[default]
+    Surely,
+    /// Perhaps not.
+    Perhaps,
+}
+
+/// The header of a frame that a slice has made, and the tags beneath its outermost: as far as all switches read them alike.
+pub fn read(b: &[u8], in_port: Port) -> (Match, Beneath) {
+    let mut h = header::of_frame(b, in_port);
+    let Some((tags, kind, _)) = header::tags(b) else { return (h, Beneath::default()) };
+    // 0x9100 is a tag to some switches and a payload to others, and so is a tag that is cut off.
+    let sure = tags.iter().take_while(|(kind, _)| matches!(kind, 0x8100 | 0x88a8)).count();
+    let end = (sure == tags.len() && !is_tag(kind)).then_some(tag(0));
+    let vids = tags.iter().take(sure).skip(1).map(|(_, tci)| tag(tci & 0xfff | PRESENT));
+    let known = vids.chain(end).map(Some).rev().collect();
+    if sure == 0 && end.is_none() {
+        h = cube::without(h, Field::VlanVid);
+    }
+    // Of several tags some switches call the second the frame's type.
+    if tags.len() > 1 || end.is_none() {
+        h = cube::without(h, Field::EthType);
+    }
+    (h, Beneath { known, seen: Seen::Surely })
+}
 
 impl Beneath {
-    /// What a frame has there, down to where it has no tag any more.
-    pub fn of_frame(b: &[u8]) -> Self {
-        let Some((tags, kind, _)) = header::tags(b) else { return Self::default() };
-        // 0x9100 is a tag to some switches and a payload to others.
-        let sure = tags.iter().take_while(|(kind, _)| matches!(kind, 0x8100 | 0x88a8)).count();
-        let end = (sure == tags.len() && !is_tag(kind)).then_some(tag(0));
-        let vids = tags.iter().take(sure).skip(1).map(|(_, tci)| tag(tci & 0xfff | PRESENT));
-        let inwards = vids.chain(end).map(Some);
-        Self(inwards.rev().collect())
+    /// Whether the switch goes by what is known of the tags.
+    pub fn seen(&self) -> Seen {
+        self.seen
     }
 
     /// push_vlan. 1.3.5 §5.11 has the new tag copy the old one's VLAN; Open vSwitch gives it VLAN 0.
     pub fn push(&mut self, h: &mut Match) {
-        self.0.push(h.get(Field::VlanVid).copied());
+        if !is_untagged(h) {
+            self.seen = Seen::Perhaps;
+        }
+        self.known.push(h.get(Field::VlanVid).copied());
         *h = cube::without(take(h), Field::VlanVid).with_masked(Field::VlanVid, PRESENT, PRESENT);
     }
 
@@ -44,13 +75,16 @@ impl Beneath {
         if is_untagged(h) {
             return;
         }
-        let next = self.0.pop().flatten();
+        let next = self.known.pop().flatten();
+        if next != Some(tag(0)) {
+            self.seen = Seen::Perhaps;
+        }
         // What may have had no tag is as it was, then.
         let next = next.filter(|n| is_tagged(h) || *n == tag(0));
         *h = cube::without(take(h), Field::VlanVid);
         match next {
             Some(n) => *h = take(h).with_masked(Field::VlanVid, n.value, n.mask),
-            None => self.0.clear(),
+            None => self.known.clear(),
         }
         // A switch that looks behind one tag alone calls the next one's type the frame's.
         if h.get(Field::EthType).is_some_and(|t| is_tag(t.value)) {
@@ -78,7 +112,7 @@ impl Beneath {
 
     fn perhaps_add(&mut self, h: &Match) {
         if is_untagged(h) {
-            self.0.push(Some(tag(0)));
+            self.known.push(Some(tag(0)));
         }
     }
 
@@ -86,8 +120,11 @@ impl Beneath {
     /// there, or the only one. Of several tags a switch may know the outermost alone, and write in the next one's place.
     pub fn set_type(&mut self, h: &mut Match, kind: u128) {
         *h = cube::without(take(h), Field::EthType);
-        if is_tag(kind) || self.0.last() != Some(&Some(tag(0))) {
-            self.forget();
+        if is_tag(kind) || self.known.last() != Some(&Some(tag(0))) {
+            self.known.clear();
+        }
+        if is_tag(kind) {
+            self.seen = Seen::Perhaps;
         }
         if is_tag(kind) && !is_tagged(h) {
             *h = cube::without(take(h), Field::VlanVid);
@@ -99,7 +136,8 @@ impl Beneath {
 
     /// Nothing is known any more of what is beneath.
     pub fn forget(&mut self) {
-        self.0.clear();
+        self.seen = Seen::Perhaps;
+        self.known.clear();
     }
 }
 

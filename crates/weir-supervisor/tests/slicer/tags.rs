@@ -73,6 +73,37 @@ fn a_packet_out_is_judged_by_the_tag_that_it_uncovers() {
 }
 
 #[test]
+fn what_switches_read_differently_is_sent_by_nobody() {
+    for v in BOTH {
+        let (ip, tables) = (|m: Match| m.with(Field::EthType, 0x800), || out(Port::TABLE));
+        let rules = vec![grant(0, vlan(20), &[1, 2]), grant(1, ip(vlan(20)), &[1, 2])];
+        let mut rules = rules;
+        rules[1].priority = 200;
+        rules.push(grant(1, vlan(30), &[1, 2]));
+        let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules);
+        let mut mine = |tags: &[(u16, u16)], actions: Vec<Action>| {
+            let asked = b.ask(2, packet_out(tagged(tags, 0x800), actions));
+            let taken = b.sent().len() == 1;
+            if !taken {
+                assert_eq!(b.error(2, asked), ErrorCode::ActionEperm);
+            }
+            taken
+        };
+        // To a switch that knows one tag, 0x8100 is the type of a frame with two.
+        for to in [out(Port(2)), tables()] {
+            assert!(mine(&[(0x8100, 20)], vec![to.clone()]));
+            assert!(!mine(&[(0x8100, 20), (0x8100, 30)], vec![to.clone()]));
+            // And there is no VLAN here at all.
+            assert!(!mine(&[(0x9100, 30)], vec![to]));
+        }
+        // What leaves is read anew; the tables may go by what was read.
+        let two = [(0x8100, 30), (0x8100, 30)];
+        assert!(mine(&two, vec![Action::PopVlan, out(Port(2))]));
+        assert!(!mine(&two, vec![Action::PopVlan, tables()]));
+    }
+}
+
+#[test]
 fn a_label_hides_no_tag() {
     let mut b = two(Version::V13);
     let pop = |t| Action::PopMpls(t);
