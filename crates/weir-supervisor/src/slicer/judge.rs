@@ -10,6 +10,7 @@
 
 use super::cube;
 use super::ids::Ids;
+use super::plan::TagsRead;
 use super::space::{FlowSpace, Right, SliceId};
 use super::tags::{Beneath, Seen};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,8 @@ pub struct Judge<'a> {
     pub tables: u8,
     /// Cubes that one answer may take.
     pub limit: usize,
+    /// What a type says of tags.
+    pub tags: TagsRead,
 }
 
 /// A frame on its way.
@@ -64,8 +67,9 @@ struct Frame {
 
 impl Frame {
     /// One of a slice's, of which no more is known than its header.
-    fn ours(header: Match) -> Self {
-        Self { header, beneath: Beneath::default(), suspect: Suspect::No }
+    fn ours(header: Match, tags: TagsRead) -> Self {
+        let beneath = Beneath::of_match(&header, tags);
+        Self { header, beneath, suspect: Suspect::No }
     }
 }
 
@@ -96,7 +100,7 @@ impl Judge<'_> {
         asked: &[Instruction],
     ) -> Judged<Vec<Instruction>> {
         let goes_on = asked.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
-        let mut frame = Frame::ours(piece.clone());
+        let mut frame = Frame::ours(piece.clone(), self.tags);
         let mut out = Vec::with_capacity(asked.len());
         // As the switch carries them out (1.3 §5.9), whatever their order here.
         let turn = |i: &Instruction| match i {
@@ -128,6 +132,7 @@ impl Judge<'_> {
                         return Err(ErrorCode::InstBadTableId);
                     }
                     self.must_be_ours(&frame, ErrorCode::InstEperm)?;
+                    self.must_be_seen(&frame, Origin::Flow, ErrorCode::InstEperm)?;
                     i.clone()
                 }
                 Instruction::WriteMetadata { .. } | Instruction::Clear => i.clone(),
@@ -196,7 +201,7 @@ impl Judge<'_> {
         let all = all.map_err(|_| ErrorCode::ActionEperm)?;
         let mut judged: Option<Vec<Action>> = None;
         for header in all {
-            let new = self.set(Frame::ours(header), list)?;
+            let new = self.set(Frame::ours(header, self.tags), list)?;
             match &judged {
                 // A flood that is another for each part of the slice has no one form.
                 Some(old) if *old != new => return Err(ErrorCode::ActionEperm),
@@ -238,10 +243,11 @@ impl Judge<'_> {
         if ours { Ok(()) } else { Err(otherwise) }
     }
 
-    /// Tables and groups go by what the switch sees. Where a flow's frames come from, the match that they met has seen them;
-    /// those of a packet-out nothing has.
+    /// Tables and groups go by what the switch sees. Of a packet-out's frame it has seen nothing yet; and where a type is to
+    /// say that there is no further tag, none may be added that it does not see.
     fn must_be_seen(&self, frame: &Frame, origin: Origin, otherwise: ErrorCode) -> Judged<()> {
-        let unseen = origin == Origin::PacketOut && frame.beneath.seen() == Seen::Perhaps;
+        let matters = origin == Origin::PacketOut || self.tags == TagsRead::One;
+        let unseen = matters && frame.beneath.seen() == Seen::Perhaps;
         if unseen { Err(otherwise) } else { Ok(()) }
     }
 

@@ -38,7 +38,7 @@ pub mod space;
 mod switch;
 mod tags;
 
-pub use plan::{Grant, Limits, Loss, PortRef, SlicePlan, SpaceRule};
+pub use plan::{Grant, Limits, Loss, PortRef, SlicePlan, SpaceRule, TagsRead};
 pub use resume::{Fact, Key};
 pub use slice::SliceCounters;
 pub use switch::{ConnId, Out, Switch, check};

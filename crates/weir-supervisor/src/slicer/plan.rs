@@ -55,6 +55,16 @@ impl Default for Limits {
     }
 }
 
+/// How many tags of VLANs its switches look behind for a frame's EtherType.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TagsRead {
+    /// All, or it is not known: behind any number of tags may be the type that a flow matches.
+    #[default]
+    Any,
+    /// One: a type that is no tag's says that there is no second tag.
+    One,
+}
+
 /// A slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlicePlan {
@@ -66,6 +76,8 @@ pub struct SlicePlan {
     pub limits: Limits,
     /// What becomes of its flows without a controller.
     pub loss: Loss,
+    /// What a type says of tags.
+    pub tags: TagsRead,
 }
 
 /// Who may do what.

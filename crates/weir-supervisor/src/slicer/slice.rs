@@ -132,6 +132,7 @@ impl Slice {
             meters: &self.meters,
             tables: self.tables(version),
             limit: self.plan.limits.pieces,
+            tags: self.plan.tags,
         }
     }
 

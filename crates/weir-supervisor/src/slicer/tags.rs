@@ -3,11 +3,12 @@
 //! Room: pure. Called by `judge` for every action that adds or takes a tag, or says what type is behind them.
 //!
 //! A match knows the outermost tag alone, and its EtherType does not say that there is no other: it is the one behind
-//! *all* tags (1.3.5 §7.2.3.7). What a pop uncovers is known where the frame's bytes are, as in a packet-out, or where the
+//! *all* tags (1.3.5 §7.2.3.7), but for a switch of which its operator says that it looks behind one alone. What a pop uncovers is known where the frame's bytes are, as in a packet-out, or where the
 //! same actions have covered it.
 
 use super::cube;
 use super::header::{self, is_tag};
+use super::plan::TagsRead;
 use std::mem::take;
 use weir_openflow::model::{Field, FieldMatch, Match, Port, VLAN_PRESENT};
 
@@ -56,6 +57,13 @@ pub fn read(b: &[u8], in_port: Port) -> (Match, Beneath) {
 }
 
 impl Beneath {
+    /// Those of what meets a match.
+    pub fn of_match(m: &Match, read: TagsRead) -> Self {
+        let kind = m.get(Field::EthType).filter(|t| t.mask == Field::EthType.full());
+        let proof = read == TagsRead::One && kind.is_some_and(|t| !is_tag(t.value));
+        Self { known: proof.then_some(Some(tag(0))).into_iter().collect(), seen: Seen::Surely }
+    }
+
     /// Whether the switch goes by what is known of the tags.
     pub fn seen(&self) -> Seen {
         self.seen

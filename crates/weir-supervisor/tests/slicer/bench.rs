@@ -6,7 +6,9 @@ use std::time::Duration;
 use weir_openflow::codec;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
-use weir_supervisor::slicer::{ConnId, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch};
+use weir_supervisor::slicer::{
+    ConnId, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch, TagsRead,
+};
 
 pub struct Bench {
     pub switch: Switch,
@@ -42,6 +44,7 @@ pub fn slice(name: &str) -> SlicePlan {
         queues: [1].into(),
         limits: Limits::default(),
         loss: Loss::Keep,
+        tags: TagsRead::Any,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::bench::*;
 use weir_openflow::model::*;
+use weir_supervisor::slicer::{SlicePlan, TagsRead};
 
 const BOTH: [Version; 2] = [Version::V10, Version::V13];
 
@@ -171,5 +172,48 @@ fn a_tag_may_be_taken_where_all_beneath_is_the_slices() {
         let mut b = Bench::new(v, vec![slice("red"), slice("blue")], rules);
         b.ask(2, add(web(2).with(Field::VlanVid, 0x100b), vec![Action::PopVlan, out(Port(2))]));
         assert_eq!(b.flow_mods().len(), 2);
+    }
+}
+
+#[test]
+fn a_switch_that_reads_one_tag_says_by_the_type_that_there_is_no_other() {
+    let plan = |n| SlicePlan { tags: TagsRead::One, ..slice(n) };
+    let ip = |m: Match| m.with(Field::EthType, 0x800);
+    for v in BOTH {
+        let ports = [1, 2, 3];
+        let mut rules = vec![grant(0, vlan(30), &ports)];
+        rules.extend([vlan(20), vlan(21), untagged()].map(|m| grant(1, m, &ports)));
+        let mut b = Bench::new(v, vec![plan("red"), plan("blue")], rules);
+        let pop = |m| add(m, vec![Action::PopVlan, out(Port(2))]);
+        b.ask(2, pop(ip(vlan(20))));
+        assert_eq!(b.flow_mods().len(), 3);
+        // Only a type that is known says so, and not one that is a tag's.
+        assert_eq!(b.refused(2, pop(vlan(20))), ErrorCode::ActionEperm);
+        let other = vlan(20).with(Field::EthType, 0x8100);
+        assert_eq!(b.refused(2, pop(other)), ErrorCode::ActionEperm);
+        if v == Version::V10 {
+            continue;
+        }
+        let mpls = vlan(20).with(Field::EthType, 0x8847);
+        let then = |t| vec![Action::PopMpls(t), Action::PopVlan, out(Port(2))];
+        b.ask(2, add(mpls.clone(), then(0x800)));
+        assert_eq!(b.flow_mods().len(), 3);
+        assert_eq!(b.refused(2, add(mpls, then(0x8100))), ErrorCode::ActionEperm);
+        // Nor may a slice put a tag of another's under one of its own, where the next table or a group takes that.
+        let set = |vid: u128| Action::SetField(Field::VlanVid, 0x1000 | vid);
+        let under = || vec![set(30), Action::PushVlan(0x8100), set(20)];
+        let to_table = |m, actions| {
+            let instructions = vec![Instruction::Apply(actions), Instruction::GotoTable(1)];
+            Message::FlowMod(FlowMod { instructions, ..flow(m, vec![]) })
+        };
+        assert_eq!(b.refused(2, to_table(ip(vlan(20)), under())), ErrorCode::InstEperm);
+        let to_tables = [under(), vec![out(Port::TABLE)]].concat();
+        assert_eq!(
+            b.refused(2, packet_out(tagged(&[(0x8100, 20)], 0x800), to_tables)),
+            ErrorCode::ActionEperm
+        );
+        // The first tag of a frame hides none.
+        b.ask(2, to_table(ip(untagged()), vec![Action::PushVlan(0x8100), set(20)]));
+        assert_eq!(b.flow_mods().len(), 3);
     }
 }

@@ -12,7 +12,7 @@ use weir_openflow::codec;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{
-    ConnId, Fact, Key, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch, cube,
+    ConnId, Fact, Key, Limits, Loss, Out, PortRef, SlicePlan, SpaceRule, Switch, TagsRead, cube,
 };
 
 const SLICES: u16 = 3;
@@ -26,7 +26,8 @@ fn plan(i: u16) -> SlicePlan {
     let limits =
         Limits { rules: RULES, pieces: 16, tables: 3, groups: 3, meters: 2, ..Limits::default() };
     let loss = [Loss::Keep, Loss::Delete, Loss::Drop { seconds: 1 }][usize::from(i % 3)];
-    SlicePlan { name: format!("s{i}"), queues: [1].into(), limits, loss }
+    let tags = [TagsRead::Any, TagsRead::One][usize::from(i % 2)];
+    SlicePlan { name: format!("s{i}"), queues: [1].into(), limits, loss, tags }
 }
 
 /// The rule of slice `i` when parts have been changed `turn` times.

@@ -90,7 +90,8 @@ pub fn messages(args: &Args) -> Result<[Figures; 2]> {
 fn sliced(rules: u32) -> Result<Switch> {
     let limits = Limits { rules: 1 << 24, ..Limits::default() };
     let (queues, loss) = (Default::default(), Loss::Keep);
-    let slice = SlicePlan { name: "slice".to_owned(), queues, limits, loss };
+    let slice =
+        SlicePlan { name: "slice".to_owned(), queues, limits, loss, ..SlicePlan::default() };
     let rule = |i: u32| SpaceRule {
         priority: 1,
         ports: Vec::<PortRef>::new(),

@@ -27,7 +27,9 @@ use toml::Spanned;
 use weir_openflow::channel::{Rate, Versions};
 use weir_openflow::model::{Field, Port, Version};
 use weir_supervisor::slicer::space::{Right, SliceId};
-use weir_supervisor::slicer::{self, Limits, Loss, PortRef, SlicePlan, SpaceRule, Switch};
+use weir_supervisor::slicer::{
+    self, Limits, Loss, PortRef, SlicePlan, SpaceRule, Switch, TagsRead,
+};
 
 /// All of it.
 #[derive(Clone, Debug)]
@@ -151,6 +153,7 @@ struct File {
     echo_interval_s: Option<Spanned<u32>>,
     backoff_max_s: Option<Spanned<u32>>,
     connections: Option<Spanned<usize>>,
+    vlan_limit: Option<Spanned<u32>>,
     tls: Option<Spanned<TlsSection>>,
     #[serde(default)]
     slice: Vec<Spanned<SliceSection>>,
@@ -269,9 +272,15 @@ pub fn from_text(text: &str, name: &str, base: &Path) -> Read<SlicerPlan> {
         let text = "no switch can come: give listen = [\"ptcp:6633\"] or connect = [\"tcp:HOST\"]";
         return Err(source.error(&(0..0), text));
     }
+    // As Open vSwitch calls it; it has 1 without a word, and 0 or 2 are what is taken for granted here.
+    let tags = match within(&source, f.vlan_limit.as_ref(), "vlan_limit", 0, 2)? {
+        Some(1) => TagsRead::One,
+        _ => TagsRead::Any,
+    };
     let mut tenants: Vec<Tenant> = Vec::new();
     for s in &f.slice {
-        let new = tenant(&source, s.get_ref(), &doors)?;
+        let mut new = tenant(&source, s.get_ref(), &doors)?;
+        new.plan.tags = tags;
         if tenants.iter().any(|t| t.plan.name == new.plan.name) {
             let text = format!("slice '{}' is there already", new.plan.name);
             return Err(source.error(&s.get_ref().name.span(), text));
@@ -424,7 +433,7 @@ fn tenant(source: &Source<'_>, s: &SliceSection, doors: &Doors<'_>) -> Read<Tena
     let cpu = within(source, l.cpu_permille.as_ref(), "cpu_permille", 1, 1000)?;
     let name = s.name.get_ref().clone();
     Ok(Tenant {
-        plan: SlicePlan { name, queues: s.queues.clone(), limits, loss },
+        plan: SlicePlan { name, queues: s.queues.clone(), limits, loss, ..SlicePlan::default() },
         controllers: doors.controllers(&s.controllers)?,
         listen: doors.listeners(&s.listen)?,
         messages: rate(&l.messages_per_s, "messages_per_s")?,

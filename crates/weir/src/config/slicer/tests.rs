@@ -48,6 +48,21 @@ fn a_whole_file_is_read() {
 }
 
 #[test]
+fn how_many_tags_switches_read_is_every_slices() {
+    for (said, tags) in [
+        ("", TagsRead::Any),
+        ("vlan_limit = 0\n", TagsRead::Any),
+        ("vlan_limit = 1\n", TagsRead::One),
+        ("vlan_limit = 2\n", TagsRead::Any),
+    ] {
+        let text = format!("{said}{TWO}");
+        let p = from_text(&text, "s.toml", Path::new("")).unwrap_or_else(|e| panic!("{e}"));
+        assert!(p.tenants.iter().all(|t| t.plan.tags == tags), "{said}");
+    }
+    assert!(wrong(&format!("vlan_limit = 3\n{TWO}")).contains("s.toml:1:14: vlan_limit"));
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place() {
     let same = "[[flowspace]]\nmatch = \"dl_vlan=10\"\nwrite = \"red\"\n\
                 [[flowspace]]\nmatch = \"dl_vlan=8-15\"\nwrite = \"blue\"\n";
