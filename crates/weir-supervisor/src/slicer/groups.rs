@@ -117,6 +117,8 @@ impl Switch {
                 self.delete_meters(asker, &meant, out);
                 return Ok(());
             }
+            // The specification has no EPERM for meters alone.
+            _ if !self.space.writes(asker.slice) => return Err(ErrorCode::RequestEperm),
             MeterCommand::Add | MeterCommand::Modify => {}
         }
         let id = match s.meters.physical(m.id) {

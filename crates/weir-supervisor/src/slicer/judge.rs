@@ -162,6 +162,10 @@ impl Judge<'_> {
     /// # Errors
     /// What the slice is told.
     pub fn buckets(&mut self, asked: &[Bucket]) -> Judged<Vec<Bucket>> {
+        // Without buckets there is nothing else to refuse.
+        if !self.space.writes(self.slice) {
+            return Err(ErrorCode::GroupEperm);
+        }
         let bucket = |b: &Bucket| {
             let watched = b.watch_port == Port::ANY || self.ports.contains_key(&b.watch_port);
             let group = match b.watch_group {

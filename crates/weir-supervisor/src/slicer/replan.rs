@@ -149,6 +149,9 @@ impl Switch {
         let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
         let moved = had != Some(&s.ports);
         let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
+        if !self.space.writes(slice) {
+            return self.empty_groups(&asker, out);
+        }
         let all: Vec<GroupMod> = s.group_mods.values().cloned().collect();
         let mut lost = Vec::new();
         for m in all {

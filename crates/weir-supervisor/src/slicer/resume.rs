@@ -181,9 +181,15 @@ impl Switch {
         self.question(c, Asks::first(self.version), out);
     }
 
-    /// Groups that reach further than their slice may go are not taken up.
+    /// Groups that reach further than their slice may go are not taken up, and no meters of who only reads.
     fn forget_groups(&mut self, slice: SliceId) {
-        let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
+        let writes = self.space.writes(slice);
+        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        if !writes {
+            for own in std::mem::take(&mut s.meter_mods).into_keys() {
+                s.touched.extend(s.meters.remove(own).map(Key::Meter));
+            }
+        }
         let all: Vec<_> = s.group_mods.values().map(|m| (m.id, m.buckets.clone())).collect();
         for (own, buckets) in all {
             let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };

@@ -2,6 +2,7 @@
 
 use super::bench::*;
 use weir_openflow::model::*;
+use weir_supervisor::slicer::space::{Right, SliceId};
 
 fn group(command: GroupCommand, id: u32) -> Message {
     let actions = vec![out(Port(2))];
@@ -90,4 +91,35 @@ fn a_group_that_the_switch_refuses_is_none() {
     assert_eq!(b.refused(1, add(vlan(10), vec![Action::Group(1)])), ErrorCode::ActionBadOutGroup);
     b.ask(1, group(GroupCommand::Add, 1));
     assert_eq!(b.sent().len(), 1);
+}
+
+#[test]
+fn who_only_reads_has_no_groups_and_meters() {
+    let rules = |right| {
+        let mut rules = by_vlan(1);
+        rules[0].grants = vec![(SliceId(0), Right::Read)];
+        rules.push(grant(1, vlan(11), &[1]));
+        rules[1].grants = vec![(SliceId(1), right)];
+        rules
+    };
+    let plans = || vec![slice("watch"), slice("blue")];
+    let mut b = Bench::new(Version::V13, plans(), rules(Right::Write));
+    let empty = Message::GroupMod(GroupMod {
+        command: GroupCommand::Add,
+        kind: GroupKind::All,
+        id: 1,
+        buckets: vec![],
+    });
+    assert_eq!(b.refused(1, empty.clone()), ErrorCode::GroupEperm);
+    assert_eq!(b.refused(1, meter(MeterCommand::Add, 1)), ErrorCode::RequestEperm);
+    // Who may not write any more loses them.
+    b.ask(2, empty);
+    b.ask(2, meter(MeterCommand::Add, 1));
+    let (Some(g), Some(m)) = sent(&mut b) else { panic!("not both") };
+    let all: Vec<_> = plans().into_iter().map(Some).collect();
+    b.switch.replan(&all, &rules(Right::Write), &mut b.out);
+    assert_eq!(sent(&mut b), (None, None));
+    b.switch.replan(&all, &rules(Right::Read), &mut b.out);
+    assert_eq!(sent(&mut b), (Some(g), Some(m)));
+    assert_eq!(b.refused(2, meter(MeterCommand::Add, 1)), ErrorCode::RequestEperm);
 }

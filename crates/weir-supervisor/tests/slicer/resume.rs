@@ -5,7 +5,7 @@ use super::bench::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use weir_openflow::model::*;
-use weir_supervisor::slicer::space::SliceId;
+use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{ConnId, Fact, Key, Out, SlicePlan, SpaceRule, Switch};
 
 type RuleKey = (u8, u16, Match);
@@ -366,6 +366,21 @@ fn what_its_slice_may_not_have_any_more_goes() {
     // What red may have sends to a port that is not its own.
     expected.sort_by_key(|m| format!("{m:?}"));
     assert_eq!((all, tables.groups.len(), kept.0.len()), (expected, 0, 1));
+}
+
+#[test]
+fn who_only_reads_now_has_no_groups_and_meters_any_more() {
+    let (mut b, mut tables, mut kept) = new(Version::V13);
+    let (command, kind, buckets) = (GroupCommand::Add, GroupKind::All, Vec::new());
+    b.ask(1, Message::GroupMod(GroupMod { command, kind, id: 5, buckets }));
+    b.ask(1, request(Version::V13, (11, 0, 1, 0)));
+    kept.note(std::mem::take(&mut b.out.facts));
+    b.sent().iter().for_each(|m| tables.hear(&m.body));
+    assert_eq!((tables.groups.len(), tables.meters.len(), kept.0.len()), (1, 1, 2));
+    let mut rules = by_vlan(2);
+    rules[0].grants = vec![(SliceId(0), Right::Read)];
+    comes(&mut b, &mut tables, &mut kept, two(), rules, false);
+    assert_eq!((tables.groups.len(), tables.meters.len(), kept.0.len()), (0, 0, 0));
 }
 
 #[test]

@@ -99,6 +99,8 @@ pub struct FlowSpace {
     by_id: HashMap<EntryId, u32>,
     all: Index,
     of_slice: BTreeMap<SliceId, Index>,
+    /// How many entries let a slice write.
+    written: BTreeMap<SliceId, usize>,
     next: u64,
 }
 
@@ -146,6 +148,9 @@ impl FlowSpace {
         for (slice, _) in &entry.grants {
             self.of_slice.entry(*slice).or_default().insert(slot, &entry.matcher);
         }
+        if let Some(writer) = entry.writer() {
+            *self.written.entry(writer).or_default() += 1;
+        }
         self.by_id.insert(id, slot);
         if let Some(k) = self.kept.get_mut(slot as usize) {
             *k = Some(Kept { id, entry });
@@ -173,6 +178,9 @@ impl FlowSpace {
             if let Some(index) = self.of_slice.get_mut(slice) {
                 index.remove(slot, &k.entry.matcher);
             }
+        }
+        if let Some(n) = k.entry.writer().and_then(|w| self.written.get_mut(&w)) {
+            *n -= 1;
         }
         self.free.push(slot);
         Some(k.entry)
@@ -277,6 +285,11 @@ impl FlowSpace {
             }
         }
         Ok(out)
+    }
+
+    /// Whether any entry lets a slice write. Who only reads has no flows, and no groups and meters for them.
+    pub fn writes(&self, slice: SliceId) -> bool {
+        self.written.get(&slice).is_some_and(|n| *n > 0)
     }
 
     /// Whether a slice has this right to all of `m`.
