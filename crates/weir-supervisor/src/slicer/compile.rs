@@ -5,7 +5,11 @@
 
 use super::cube::TooFine;
 use weir_openflow::codec;
-use weir_openflow::model::{Field, FieldMatch, FlowCommand, FlowMod, Match, Message, Msg, Version};
+use weir_openflow::model::{
+    Field, FieldMatch, FlowCommand, FlowMod, Match, Message, Msg, VLAN_PRESENT, Version,
+};
+
+const PRESENT: u128 = VLAN_PRESENT as u128;
 
 /// The same headers as `piece`, in matches that `version` can say: fields that take no mask are listed value by
 /// value.
@@ -19,7 +23,7 @@ pub fn speakable(version: Version, piece: Match, limit: usize) -> Result<Vec<Mat
     let mut all = vec![Match::default()];
     for f in &piece.0 {
         let masked = f.mask != f.field.full() && f.mask != 0;
-        let values = match masked && !f.field.maskable() {
+        let values = match masked && !takes_mask(version, &piece, f) {
             true => values(f, limit)?,
             false => vec![*f],
         };
@@ -54,7 +58,18 @@ pub fn alike(version: Version, header: &Match) -> Match {
     m
 }
 
-/// Every value of a masked field.
+/// Whether `version` has a word for this part of the match: 1.0 masks IPv4's and ARP's addresses alone, and has any tag
+/// where a priority is asked for.
+fn takes_mask(version: Version, piece: &Match, f: &FieldMatch) -> bool {
+    match (version, f.field) {
+        (Version::V13, _) => f.field.maskable(),
+        (Version::V10, Field::Ipv4Src | Field::Ipv4Dst | Field::ArpSpa | Field::ArpTpa) => true,
+        (Version::V10, Field::VlanVid) => f.mask == PRESENT && piece.get(Field::VlanPcp).is_some(),
+        (Version::V10, _) => false,
+    }
+}
+
+/// Every value of a masked field that some frame has: without a tag there is no VLAN.
 fn values(f: &FieldMatch, limit: usize) -> Result<Vec<FieldMatch>, TooFine> {
     let open = f.field.full() & !f.mask;
     if open.count_ones() >= 16 || 1usize << open.count_ones() > limit {
@@ -64,7 +79,10 @@ fn values(f: &FieldMatch, limit: usize) -> Result<Vec<FieldMatch>, TooFine> {
     // Counts through the open bits alone, from none of them to all.
     let mut n = 0u128;
     loop {
-        all.push(FieldMatch { field: f.field, value: f.value | n, mask: f.field.full() });
+        let value = f.value | n;
+        if f.field != Field::VlanVid || value == 0 || value & PRESENT != 0 {
+            all.push(FieldMatch { field: f.field, value, mask: f.field.full() });
+        }
         n = n.wrapping_sub(open) & open;
         if n == 0 {
             return Ok(all);
@@ -100,6 +118,19 @@ mod tests {
             assert_eq!(all, wanted);
             assert_eq!(speakable(version, range.clone(), 3), Err(TooFine(3)));
         }
+        // 1.0 has no mask for a VLAN either; and a priority needs none for the tag that it is in.
+        let vlans = |mask| Match::default().with_masked(Field::VlanVid, 0x1014, mask);
+        let two: Vec<Match> =
+            [0x1014, 0x1015].map(|v| Match::default().with(Field::VlanVid, v)).into();
+        for mask in [0x1ffe, 0x0ffe] {
+            assert_eq!(speakable(Version::V10, vlans(mask), 64), Ok(two.clone()));
+            assert_eq!(speakable(Version::V13, vlans(mask), 64), Ok(vec![vlans(mask)]));
+        }
+        assert!(speakable(Version::V10, vlans(0x1ffe), 1).is_err());
+        let tag = Match::default().with_masked(Field::VlanVid, 0x1000, 0x1000);
+        assert!(speakable(Version::V10, tag.clone(), 64).is_err());
+        let priority = tag.with(Field::VlanPcp, 3);
+        assert_eq!(speakable(Version::V10, priority.clone(), 64), Ok(vec![priority]));
         let masked = Match::default().with_masked(Field::EthDst, 0, 1 << 40);
         assert_eq!(speakable(Version::V13, masked.clone(), 1), Ok(vec![masked.clone()]));
         assert!(speakable(Version::V10, masked, 64).is_err());

@@ -673,3 +673,36 @@ fn parts_of_which_nothing_is_the_slices_are_not_sent() {
         assert_eq!(*more, if table < 7 { Part::More } else { Part::Last });
     }
 }
+
+#[test]
+fn ranges_are_said_value_by_value_where_there_is_no_mask() {
+    for v in [Version::V10, Version::V13] {
+        // VLANs 20 and 21, and what has no tag.
+        let vlans = Match::default().with_masked(Field::VlanVid, 0x1014, 0x1ffe);
+        let untagged = Match::default().with(Field::VlanVid, 0);
+        let mut rules = vec![grant(0, vlans, &[1]), grant(0, untagged.clone(), &[1])];
+        let mut b = Bench::new(v, vec![slice("red")], rules.clone());
+        b.ask(1, add(Match::default(), vec![out(Port::CONTROLLER)]));
+        let mut got: Vec<Match> = b.flow_mods().into_iter().map(|(_, m)| m.matcher).collect();
+        let at = |m: Match| m.with(Field::InPort, 1);
+        let mut all = match v {
+            Version::V10 => vec![at(untagged), at(vlan(20)), at(vlan(21))],
+            Version::V13 => vec![at(untagged), at(rules[0].matchers[0].clone())],
+        };
+        for all in [&mut got, &mut all] {
+            all.sort_by_key(|m| format!("{m:?}"));
+        }
+        assert_eq!(got, all);
+        // Within the limit for one flow.
+        rules[0].matchers = vec![Match::default().with_masked(Field::VlanVid, 0x1000, 0x1f80)];
+        let mut b = Bench::new(v, vec![slice("red")], rules);
+        let any = add(Match::default(), vec![out(Port::CONTROLLER)]);
+        match v {
+            Version::V10 => assert_eq!(b.refused(1, any), ErrorCode::FlowEperm),
+            Version::V13 => {
+                b.ask(1, any);
+                assert_eq!(b.flow_mods().len(), 2);
+            }
+        }
+    }
+}
