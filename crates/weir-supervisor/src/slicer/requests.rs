@@ -10,7 +10,7 @@ use super::role;
 use super::switch::{ConnId, Out, Switch};
 use core::time::Duration;
 use weir_openflow::model::{
-    ErrorCode, Features, Message, Port, PortConfig, PortMod, Role, RoleMsg, Version,
+    ErrorCode, Features, Fragments, Message, Port, PortConfig, PortMod, Role, RoleMsg, Version,
 };
 
 impl Switch {
@@ -38,7 +38,13 @@ impl Switch {
                 self.answer(asker, Message::GetConfigReply(config), out);
             }
             Message::SetConfig(c) => {
-                // How fragments are treated is the switch's affair, and everybody's.
+                // How fragments are treated is the switch's affair, and everybody's. 1.0 has no error to say so.
+                match c.fragments {
+                    Fragments::Normal => {}
+                    _ if self.version == Version::V10 => {}
+                    Fragments::Unknown(_) => return Err(ErrorCode::ConfigBadFlags),
+                    _ => return Err(ErrorCode::ConfigEperm),
+                }
                 self.slice_mut(asker)?.config.miss_send_len = c.miss_send_len;
             }
             Message::FlowMod(m) => self.flow_mod(asker, m, out)?,

@@ -477,9 +477,15 @@ fn what_is_everybodys_is_nobodys_to_change() {
     assert_eq!(b.refused(1, p(11, Port(1))), ErrorCode::ActionEperm);
     assert_eq!(b.refused(1, p(11, Port::CONTROLLER)), ErrorCode::ActionEperm);
     assert_eq!(b.refused(1, p(10, Port(4))), ErrorCode::BadPort);
-    let config = Message::SetConfig(SwitchConfig { fragments: Fragments::Drop, miss_send_len: 1 });
-    b.ask(1, config);
-    assert!(b.sent().is_empty());
+    let drops = SwitchConfig { fragments: Fragments::Drop, miss_send_len: 1 };
+    assert_eq!(b.refused(1, Message::SetConfig(drops)), ErrorCode::ConfigEperm);
+    // 1.0 has no error for it: what it has is in the answer to GET_CONFIG.
+    let mut b = Bench::two(Version::V10);
+    b.ask(1, Message::SetConfig(drops));
+    assert!(b.sent().is_empty() && b.to(1).is_empty());
+    let xid = b.ask(1, Message::GetConfigRequest);
+    let has = Message::GetConfigReply(SwitchConfig { fragments: Fragments::Normal, ..drops });
+    assert_eq!(b.to(1), [Msg { xid, body: has }]);
 }
 
 #[test]
