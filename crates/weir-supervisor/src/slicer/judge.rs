@@ -384,7 +384,7 @@ fn rewrite(h: &mut Match, beneath: &mut Beneath, a: &Action) -> Judged<()> {
             // Addresses and the like have nothing that leans on them.
             Field::IpProto | Field::Icmpv6Type => set(h, *f, *v),
             Field::EthType => beneath.set_type(h, *v),
-            Field::VlanVid => beneath.set_vid(h, *v),
+            Field::VlanVid => beneath.set_field(h, *v),
             _ => know(h, *f, *v),
         },
         Action::SetVlanVid(v) => beneath.set_vid(h, u128::from(*v & 0xfff | VLAN_PRESENT)),

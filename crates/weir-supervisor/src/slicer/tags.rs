@@ -100,6 +100,15 @@ impl Beneath {
         }
     }
 
+    /// set_field of a tag's VLAN (1.3): without a tag there is nothing to write to, and what a switch does then is not said.
+    pub fn set_field(&mut self, h: &mut Match, vid: u128) {
+        if is_tagged(h) {
+            return self.set_vid(h, vid);
+        }
+        *h = cube::without(take(h), Field::VlanVid);
+        self.known.clear();
+    }
+
     /// A tag of this VLAN: 1.0 adds one where there is none. What leans on there being one (its priority) is as it was, or
     /// zero.
     pub fn set_vid(&mut self, h: &mut Match, vid: u128) {

@@ -1,6 +1,7 @@
 //! Tags beneath tags: what a pop uncovers must be the slice's, too.
 
 use super::bench::*;
+use proptest::prelude::*;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::{SlicePlan, TagsRead};
 
@@ -215,5 +216,136 @@ fn a_switch_that_reads_one_tag_says_by_the_type_that_there_is_no_other() {
         // The first tag of a frame hides none.
         b.ask(2, to_table(ip(untagged()), vec![Action::PushVlan(0x8100), set(20)]));
         assert_eq!(b.flow_mods().len(), 3);
+    }
+}
+
+/// How switches differ.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// push_vlan has the old tag's VLAN, else VLAN 0.
+    copies: bool,
+    /// push_mpls and pop_mpls work behind the first tag, else behind all.
+    one_tag: bool,
+}
+
+fn word(f: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([f[at], f[at + 1]])
+}
+
+fn has_tag(f: &[u8], at: usize) -> bool {
+    matches!(word(f, at), 0x8100 | 0x88a8)
+}
+
+/// Where the type behind the tags is.
+fn type_at(f: &[u8], one_tag: bool) -> usize {
+    let mut at = 12;
+    while has_tag(f, at) && !(one_tag && at > 12) && at + 12 < f.len() {
+        at += 4;
+    }
+    at
+}
+
+/// The frames that leave, by a switch that does as it is told.
+fn acted(kind: Kind, mut f: Vec<u8>, actions: &[Action]) -> Vec<Vec<u8>> {
+    let mut left = Vec::new();
+    for a in actions {
+        let at = type_at(&f, kind.one_tag);
+        match a {
+            Action::Output { .. } => left.push(f.clone()),
+            Action::PushVlan(t) => {
+                let tci = if has_tag(&f, 12) && kind.copies { word(&f, 14) } else { 0 };
+                f.splice(12..12, [t.to_be_bytes(), tci.to_be_bytes()].concat());
+            }
+            Action::PopVlan if has_tag(&f, 12) && f.len() > 20 => drop(f.drain(12..16)),
+            Action::SetField(Field::VlanVid, v) if has_tag(&f, 12) => {
+                f[14..16].copy_from_slice(&(*v as u16 & 0xfff).to_be_bytes());
+            }
+            Action::PushMpls(t) => {
+                f.splice(at..at + 2, [&t.to_be_bytes()[..], &[0, 0, 1, 64]].concat());
+            }
+            Action::PopMpls(t) if word(&f, at) == 0x8847 && at + 6 <= f.len() => {
+                f.splice(at..at + 6, t.to_be_bytes());
+            }
+            _ => {}
+        }
+    }
+    left
+}
+
+/// Whether blue may send it, in [`two`].
+fn is_blues(f: &[u8]) -> bool {
+    !has_tag(f, 12) || matches!(word(f, 14) & 0xfff, 0 | 20)
+}
+
+/// Frames of which the payload looks like tags of red's.
+fn stack() -> impl Strategy<Value = Vec<u8>> {
+    let tag =
+        (prop::sample::select(vec![0x8100, 0x88a8]), prop::sample::select(vec![0, 20, 20, 30]));
+    let kind = prop::sample::select(vec![0x0800, 0x8847]);
+    (prop::collection::vec(tag, 0..4), kind).prop_map(|(tags, kind)| {
+        let mut f = tagged(&tags, kind);
+        f.truncate(14 + 4 * tags.len());
+        f.extend([0, 30, 0x81, 0].repeat(12));
+        f
+    })
+}
+
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let one = prop_oneof![
+        3 => Just(Action::PopVlan),
+        2 => Just(Action::PushVlan(0x8100)),
+        2 => prop::sample::select(vec![0u128, 20, 20, 30])
+            .prop_map(|v| Action::SetField(Field::VlanVid, 0x1000 | v)),
+        1 => Just(Action::PushMpls(0x8847)),
+        2 => prop::sample::select(vec![0x0800, 0x8100, 0x8847]).prop_map(Action::PopMpls),
+        2 => Just(out(Port(2))),
+    ];
+    prop::collection::vec(one, 0..7).prop_map(|mut all| {
+        all.push(out(Port(2)));
+        all
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    /// Whatever is granted, and whatever the switch: nothing leaves that is red's.
+    #[test]
+    fn nothing_granted_sends_anothers_vlan(
+        actions in actions(),
+        frames in prop::collection::vec(stack(), 1..12),
+        vid in prop::sample::select(vec![None, Some(0u16), Some(20)]),
+        kind in prop::sample::select(vec![None, Some(0x0800u16), Some(0x8847)]),
+        one in any::<bool>(),
+    ) {
+        let mut b = two(Version::V13);
+        if one {
+            let plan = |n| SlicePlan { tags: TagsRead::One, ..slice(n) };
+            let plans: Vec<_> = ["red", "blue"].map(|n| Some(plan(n))).into();
+            let mut rules = vec![grant(0, vlan(30), &[1, 2, 3])];
+            rules.extend([vlan(20), vlan(0), untagged()].map(|m| grant(1, m, &[1, 2, 3])));
+            b.switch.replan(&plans, &rules, &mut b.out);
+            b.sent();
+        }
+        let kinds = [(false, false), (false, true), (true, false), (true, true)];
+        let kinds = kinds.map(|(copies, one_tag)| Kind { copies, one_tag });
+        let m = vid.map_or(untagged(), vlan);
+        b.ask(2, add(kind.map_or(m.clone(), |k| m.with(Field::EthType, k.into())), actions.clone()));
+        let flow_granted = !b.flow_mods().is_empty();
+        for f in frames {
+            b.ask(2, packet_out(f.clone(), actions.clone()));
+            let sent = !b.sent().is_empty();
+            for k in kinds {
+                let tag = has_tag(&f, 12).then(|| word(&f, 14) & 0xfff);
+                let read = word(&f, type_at(&f, k.one_tag));
+                let meets = tag == vid && kind.is_none_or(|kind| kind == read);
+                // The operator's word is that all switches read one tag.
+                let flow = flow_granted && meets && (k.one_tag || !one);
+                if sent || flow {
+                    for left in acted(k, f.clone(), &actions) {
+                        prop_assert!(is_blues(&left), "{sent} {flow} {k:?} {f:x?}: {left:x?}");
+                    }
+                }
+            }
+        }
     }
 }
