@@ -131,6 +131,11 @@ fn field(name: &str, of: &[Match]) -> Result<Field, String> {
     match name {
         "tp_src" => return transport(Field::TcpSrc, Field::UdpSrc, Field::SctpSrc),
         "tp_dst" => return transport(Field::TcpDst, Field::UdpDst, Field::SctpDst),
+        "vlan_tci" => {
+            let instead =
+                "dl_vlan and dl_vlan_pcp, or vlan_vid, where 0x1000 says that there is a tag";
+            return Err(format!("vlan_tci is not known here: write {instead}"));
+        }
         "nw_src" if exact(Field::EthType) == 0x0806 => return Ok(Field::ArpSpa),
         "nw_dst" if exact(Field::EthType) == 0x0806 => return Ok(Field::ArpTpa),
         _ => {}
@@ -171,26 +176,64 @@ fn values(f: Field, name: &str, text: &str) -> Result<Vec<(u128, u128)>, String>
     }
 }
 
+/// Without a tag, with this form alone: what is not there has no bits.
+const UNTAGGED: (u128, u128) = (0, 0x1fff);
+
+/// `dl_vlan` is an id of 12 bits, `vlan_vid` OXM's 13 bits, of which 0x1000 says that there is a tag (ovs-fields(7)).
 fn vlan(name: &str, text: &str) -> Result<Vec<(u128, u128)>, String> {
     let (f, present) = (Field::VlanVid, u128::from(VLAN_PRESENT));
+    let oxm = name == "vlan_vid";
     match text {
-        "none" | "0xffff" => return Ok(vec![(0, f.full())]),
+        "none" => return Ok(vec![UNTAGGED]),
+        "0xffff" if !oxm => return Ok(vec![UNTAGGED]),
         "any" => return Ok(vec![(present, present)]),
         _ => {}
     }
-    let vid = |t: &str| {
-        let n = plain(t).ok_or_else(|| format!("'{t}' is no VLAN id"))?;
-        // `vlan_vid` may say OFPVID_PRESENT, as OXM does.
-        let n = if name == "vlan_vid" { n & !present } else { n };
-        if n > 0xfff { Err("VLAN ids are 0 to 4095, 'none' or 'any'".to_owned()) } else { Ok(n) }
+    let number = |t: &str| {
+        let n = plain(t.trim()).ok_or_else(|| format!("'{t}' is no VLAN id"))?;
+        match oxm {
+            true if n > f.full() => Err("vlan_vid is 0 to 0x1fff, 'none' or 'any'".to_owned()),
+            false if n > 0xfff => Err("VLAN ids are 0 to 4095, 'none' or 'any'".to_owned()),
+            _ => Ok(n),
+        }
     };
     if let Some((value, mask)) = text.split_once('/') {
-        let (value, mask) = (vid(value)?, vid(mask)?);
-        return Ok(vec![(present | value & mask, present | mask)]);
+        let (value, mask) = (number(value)?, number(mask)?);
+        return match oxm {
+            true => tag_bits(value & mask, mask),
+            false => Ok(vec![(present | value & mask, present | mask)]),
+        };
     }
-    match text.split_once('-') {
-        Some((low, high)) => range(f, present | vid(low)?, present | vid(high)?),
-        None => Ok(vec![(present | vid(text)?, f.full())]),
+    let (low, high) = match text.split_once('-') {
+        Some((low, high)) => (number(low)?, number(high)?),
+        None if oxm => return tag_bits(number(text)?, f.full()),
+        None => (number(text)?, number(text)?),
+    };
+    if oxm && (low & present == 0 || high & present == 0) {
+        return Err(no_frame(low));
+    }
+    range(f, present | low, present | high)
+}
+
+fn no_frame(vid: u128) -> String {
+    let (tagged, vid) = (0x1000 | vid, vid & 0xfff);
+    format!(
+        "an id with the bit 0x1000 clear is no frame's: write vlan_vid={tagged:#x} or dl_vlan={vid}"
+    )
+}
+
+/// OXM's bits of a tag; where they leave it open whether there is one, both.
+fn tag_bits(value: u128, mask: u128) -> Result<Vec<(u128, u128)>, String> {
+    let present = u128::from(VLAN_PRESENT);
+    let (asked, there) = (mask & present != 0, value & present != 0);
+    match (asked, there, value) {
+        _ if mask == 0 => Ok(vec![(0, 0)]),
+        (true, true, _) => Ok(vec![(value, mask)]),
+        (true, false, 0) => Ok(vec![UNTAGGED]),
+        (true, false, _) => Err(no_frame(value)),
+        // Without a tag the id is zero.
+        (false, _, 0) => Ok(vec![UNTAGGED, (present, present | mask)]),
+        (false, ..) => Ok(vec![(present | value, present | mask)]),
     }
 }
 
@@ -333,6 +376,39 @@ mod tests {
     }
 
     #[test]
+    fn vlan_vid_is_oxms() {
+        let vids = |text: &str| -> Vec<(u128, u128)> {
+            let all = read(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let vid = |m: &Match| m.get(Field::VlanVid).map_or((0, 0), |f| (f.value, f.mask));
+            all.iter().map(vid).collect()
+        };
+        // As `ovs-ofctl -O OpenFlow13 parse-flow` has them, of vlan_tci; there 0/0x1fff and 0/0x1000 are both "no tag".
+        for (text, said) in [
+            ("vlan_vid=0", &[(0, 0x1fff)][..]),
+            ("vlan_vid=0/0x1fff", &[(0, 0x1fff)]),
+            ("vlan_vid=0/0x1000", &[(0, 0x1fff)]),
+            ("vlan_vid=none", &[(0, 0x1fff)]),
+            ("vlan_vid=0x1014", &[(0x1014, 0x1fff)]),
+            ("vlan_vid=4116", &[(0x1014, 0x1fff)]),
+            ("vlan_vid=0x1000", &[(0x1000, 0x1fff)]),
+            ("vlan_vid=0x1000/0x1000", &[(0x1000, 0x1000)]),
+            ("vlan_vid=any", &[(0x1000, 0x1000)]),
+            ("vlan_vid=0x1014/0x1ffe", &[(0x1014, 0x1ffe)]),
+            // 0x0014/0x0fff there: only a tag has such an id.
+            ("vlan_vid=20/0xfff", &[(0x1014, 0x1fff)]),
+            ("vlan_vid=0x1014/0xfff", &[(0x1014, 0x1fff)]),
+            ("vlan_vid=0/0xfff", &[(0, 0x1fff), (0x1000, 0x1fff)]),
+            ("vlan_vid=0/0", &[(0, 0)]),
+            ("vlan_vid=0x1014-0x1015", &[(0x1014, 0x1ffe)]),
+            ("dl_vlan=20", &[(0x1014, 0x1fff)]),
+            ("dl_vlan=0", &[(0x1000, 0x1fff)]),
+            ("dl_vlan=0xffff", &[(0, 0x1fff)]),
+        ] {
+            assert_eq!(vids(text), said, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (text, said) in [
             ("udpp", "did you mean 'udp'?"),
@@ -342,6 +418,12 @@ mod tests {
             ("tcp,tp_dst=70000", "16 bits"),
             ("tcp,tp_dst=x", "no value"),
             ("dl_vlan=5000", "VLAN ids"),
+            ("dl_vlan=0x1014", "VLAN ids"),
+            ("vlan_vid=20", "write vlan_vid=0x1014 or dl_vlan=20"),
+            ("vlan_vid=20/0x1fff", "write vlan_vid=0x1014 or dl_vlan=20"),
+            ("vlan_vid=20-0x1016", "write vlan_vid=0x1014 or dl_vlan=20"),
+            ("vlan_vid=0xffff", "0 to 0x1fff"),
+            ("vlan_tci=0x1014", "write dl_vlan and dl_vlan_pcp, or vlan_vid"),
             ("nw_src=10.0.0.1", "say first"),
             ("ip,tcp", "twice"),
             ("dl_vlan=1,dl_vlan=2", "twice"),
