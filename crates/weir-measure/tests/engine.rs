@@ -8,7 +8,7 @@ use weir_measure::document::Outcome;
 use weir_measure::engine::Settings;
 use weir_measure::engine::simulation::{World, simulate};
 use weir_openflow::channel::Versions;
-use weir_openflow::model::{Action, Field, Match, Port, Version};
+use weir_openflow::model::{Action, Field, FlowCommand, Match, Port, Version};
 use weir_packet::Nanos;
 
 #[test]
@@ -259,6 +259,35 @@ fn changes_that_are_dearer_than_insertions_are_named() {
         Toy { insertion: cheap, change: cheap, barrier: Barrier::Early, ..Toy::default() };
     let d = on(&mut toy, "flow-modify", &set).unwrap();
     assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Fails, "{:?}", d.verdicts);
+}
+
+/// Neither is silence while frames get lost taken for a deletion, nor are they waited for without end.
+#[test]
+fn changes_that_never_come_to_work_are_named() {
+    let set = [("entries", "5"), ("repetitions", "3"), ("wait", "2")];
+    // The rows that delete are the last two, those before them modify.
+    let none: &[usize] = &[];
+    for (deaf_to, loses, fail) in [
+        (&[FlowCommand::DeleteStrict][..], None, &[6, 7][..]),
+        (&[FlowCommand::DeleteStrict], Some((300, 1000)), &[6, 7]),
+        (&[FlowCommand::ModifyStrict], None, &[4, 5]),
+        (&[], Some((300, 1000)), none),
+    ] {
+        let mut toy = Toy { deaf_to, loses, ..Toy::default() };
+        let d = on(&mut toy, "flow-modify", &set).unwrap();
+        let want = if fail.is_empty() { Outcome::Holds } else { Outcome::Fails };
+        assert_eq!(outcome(&d, "changes-work"), want, "{:?}", d.verdicts);
+        for row in 0..8 {
+            let missing = if fail.contains(&row) { 3.0 } else { 0.0 };
+            assert_eq!(number(&d, row, "incomplete"), missing, "row {row}: {:?}", d.verdicts);
+            let took = number(&d, row, "data plane");
+            assert!(if missing > 0.0 { took.is_nan() } else { took < 2000.0 }, "{row}: {took}");
+        }
+        // Three runs of each of two kinds that wait, and what the others take.
+        assert!(d.duration_s < 2.0 * 6.0 + 24.0, "{}", d.duration_s);
+        let missing: u64 = d.distributions.iter().map(|x| x.missing).sum();
+        assert_eq!(missing, fail.len() as u64 * 3);
+    }
 }
 
 /// A busy machine makes a few runs of one kind slow: that is not the switch's doing, and not told as if.

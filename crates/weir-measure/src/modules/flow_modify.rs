@@ -100,6 +100,7 @@ impl Module for FlowModify {
                 Column::number("p90", "ms"),
                 Column::number("per entry", "µs"),
                 Column::number("untrue barriers", "runs"),
+                Column::number("incomplete", "runs"),
                 Column::text("refused"),
             ],
         );
@@ -127,6 +128,7 @@ impl Module for FlowModify {
                     Cell::from(p90),
                     Cell::from(p50 * 1e3 / x),
                     Cell::from(r.untrue),
+                    Cell::from(r.incomplete),
                     Cell::from(r.refused.clone().unwrap_or_default()),
                 ]);
                 if r.runs == 0 {
@@ -143,6 +145,7 @@ impl Module for FlowModify {
         }
         document.tables.push(table);
         document.figures.push(figure);
+        document.verdicts.push(self.complete());
         document.verdicts.push(self.dearer(Operation::Modify, "modification-as-cheap"));
         document.verdicts.push(self.dearer(Operation::Delete, "deletion-as-cheap"));
         document.verdicts.push(self.order());
@@ -231,6 +234,36 @@ impl FlowModify {
             }
         }
         found
+    }
+
+    /// Whether frames met every change within `wait`.
+    fn complete(&self) -> Verdict {
+        let id = "changes-work";
+        let rows = &self.updates.rows;
+        let runs: u64 = rows.iter().map(|r| r.runs).sum();
+        let incomplete: u64 = rows.iter().map(|r| r.incomplete).sum();
+        let wait = self.updates.wait.as_secs_f64();
+        let mut kinds = Vec::new();
+        for k in KINDS {
+            let of_kind = || rows.iter().filter(|r| name(r) == k.3);
+            let n: u64 = of_kind().map(|r| r.incomplete).sum();
+            if n > 0 {
+                let of: u64 = of_kind().map(|r| r.runs).sum();
+                kinds.push(format!("{} in {n} of {of} runs", k.3));
+            }
+        }
+        let (outcome, s) = match (runs, incomplete) {
+            (0, _) => (Outcome::Unclear, "Nothing was changed.".to_owned()),
+            (_, 0) => (Outcome::Holds, "Every change came to work.".to_owned()),
+            _ => (
+                Outcome::Fails,
+                format!(
+                    "Of some entries frames were still treated as before {wait} s after the change was sent: {}.",
+                    kinds.join("; ")
+                ),
+            ),
+        };
+        Verdict::new(id, outcome, s).with("incomplete runs", incomplete as f64, "")
     }
 
     fn dearer(&self, operation: Operation, id: &str) -> Verdict {

@@ -4,26 +4,30 @@
 //! A run: empty the table and wait until no probe comes through; for changes of entries that are there,
 //! put them there and wait until probes show it; send the changes and a barrier; note when the first and
 //! the last change were written (*transmission delay*), when the barrier's reply came (*barrier
-//! notification*), and when probes showed the last change (*first packet*; for deletion the last one that
-//! came through). Probes go round-robin over the entries at a constant rate, so a time on the data plane is
-//! known to one round of them.
+//! notification*), and when probes showed the last change (*first packet*). Probes go round-robin over the
+//! entries at a constant rate, so a time on the data plane is known to one round of them.
 //!
 //! Where the last entry alone is watched, probes go to all of them while the table is emptied: a switch that
 //! answers its barrier early may still be deleting the others when the last is gone, and would begin with the
 //! changes only then.
 //!
 //! Entries that are to be modified send back by the port they came in by, and afterwards on by the second:
-//! so both states are seen.
+//! so both states are seen. Beneath entries that are to be deleted lies a rule that sends back what they no
+//! longer send on: a probe that comes back shows that its entry is gone, and one that was lost shows nothing. One that
+//! left later and was treated by the entry all the same takes that back, and a run of deletions ends a round or two
+//! after the last was seen. A change that has not worked after `wait` is one that never came to work.
 //!
 //! A run in which the switch refuses an entry is none: frames would say of that entry what the switch said already.
 //! Its row ends there.
 
 use super::verdicts::refused;
 use crate::document::ProbeResolution;
-use crate::module::{Captured, Context, Load, LoadId, Params, is_among, ns_between, rules};
+use crate::module::{
+    Captured, Context, Load, LoadId, Params, ProbeId, is_among, ns_between, rules,
+};
 use crate::probe::{Headers, Vary};
 use std::time::Duration;
-use weir_openflow::model::{FlowCommand, FlowMod, Match, Message, Msg, Port};
+use weir_openflow::model::{Field, FlowCommand, FlowMod, Match, Message, Msg, Port};
 use weir_packet::Nanos;
 
 /// What is done to entries.
@@ -92,6 +96,8 @@ enum Step {
     },
     /// Until no probe comes through.
     Quiet,
+    /// The rule beneath entries that are to be deleted is put there.
+    Underlaying,
     /// Entries that are to be changed are put there.
     Preparing,
     /// Changes are on their way.
@@ -110,15 +116,27 @@ struct Run {
     first_at: Option<Nanos>,
     last_at: Option<Nanos>,
     replied: Option<Nanos>,
-    /// For each flow that is probed: its first probe that showed the change, and when; for deletion the last
-    /// that came through.
+    /// For each flow that is probed: its first probe that showed the change, and when.
     seen: Vec<Option<(u32, Nanos)>>,
     missing: usize,
+    /// When the latest probe left that was treated by the table of before.
+    old_left: Option<Nanos>,
+    /// Nothing new shows from then on.
+    until: Nanos,
+    /// All was seen; it must stay so for a moment.
+    confirming: bool,
 }
+
+/// Below the priority of every entry.
+const BENEATH: u16 = 50;
 
 /// Without a probe for so long, none comes through: two rounds and a little.
 fn silence(round: Duration) -> Duration {
     round * 2 + Duration::from_millis(10)
+}
+
+fn nanos(d: Duration) -> Nanos {
+    Nanos(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The runs of all rows, one after the other.
@@ -127,7 +145,7 @@ pub(super) struct Updates {
     pub(super) fps: f64,
     pub(super) frame: usize,
     pub(super) last_alone: bool,
-    wait: Duration,
+    pub(super) wait: Duration,
     pub(super) rows: Vec<Row>,
     at: usize,
     load: Option<LoadId>,
@@ -256,8 +274,7 @@ impl Updates {
     fn quiet(&mut self, cx: &mut Context<'_>) {
         self.step = Step::Quiet;
         self.last_seen = cx.now();
-        let wait = Nanos(u64::try_from(self.wait.as_nanos()).unwrap_or(u64::MAX));
-        self.quiet_until = Some(cx.now() + wait);
+        self.quiet_until = Some(cx.now() + nanos(self.wait));
         let silence = self.quiet_for();
         self.timer(cx, silence);
     }
@@ -281,18 +298,36 @@ impl Updates {
         if self.sweeps() {
             self.probe_from(cx, self.entries() - 1);
         }
-        let to = match self.operation() {
-            Operation::Insert => return self.apply(cx),
-            Operation::Modify => Port::IN_PORT,
-            Operation::Delete => cx.bench().port(1),
-        };
-        let n = self.watched();
-        self.run = Run { begun: cx.now(), seen: vec![None; n], missing: n, ..Run::default() };
-        self.step = Step::Preparing;
+        match self.operation() {
+            Operation::Insert => self.apply(cx),
+            Operation::Modify => self.prepare(cx, Port::IN_PORT),
+            Operation::Delete => self.underlay(cx),
+        }
+    }
+
+    /// What will be seen once entries are gone.
+    fn underlay(&mut self, cx: &mut Context<'_>) {
+        self.await_all(cx, Step::Underlaying);
+        let from = Match::default().with(Field::InPort, u128::from(cx.bench().port(0).0));
+        let back = rules::add(from, BENEATH, vec![rules::output(Port::IN_PORT)]);
+        self.send(cx, 0, back);
+    }
+
+    /// Puts entries there that are to be changed.
+    fn prepare(&mut self, cx: &mut Context<'_>, to: Port) {
+        self.await_all(cx, Step::Preparing);
         for i in 0..self.entries() {
             let flow = self.change(cx, i, FlowCommand::Add, to);
             self.send(cx, i, flow);
         }
+    }
+
+    /// Every watched flow is to show something new within `wait`.
+    fn await_all(&mut self, cx: &mut Context<'_>, step: Step) {
+        let (n, begun) = (self.watched(), cx.now());
+        let until = begun + nanos(self.wait);
+        self.run = Run { begun, seen: vec![None; n], missing: n, until, ..Run::default() };
+        self.step = step;
         let wait = self.wait;
         self.timer(cx, wait);
     }
@@ -307,14 +342,12 @@ impl Updates {
 
     /// Sends the changes and a barrier.
     fn apply(&mut self, cx: &mut Context<'_>) {
-        let n = self.watched();
-        let (command, missing) = match self.operation() {
-            Operation::Insert => (FlowCommand::Add, n),
-            Operation::Modify => (FlowCommand::ModifyStrict, n),
-            Operation::Delete => (FlowCommand::DeleteStrict, 0),
+        let command = match self.operation() {
+            Operation::Insert => FlowCommand::Add,
+            Operation::Modify => FlowCommand::ModifyStrict,
+            Operation::Delete => FlowCommand::DeleteStrict,
         };
-        self.run = Run { begun: cx.now(), seen: vec![None; n], missing, ..Run::default() };
-        self.step = Step::Changing;
+        self.await_all(cx, Step::Changing);
         let to = cx.bench().port(1);
         for i in 0..self.entries() {
             let flow = self.change(cx, i, command, to);
@@ -323,38 +356,53 @@ impl Updates {
         if cx.bench().barriers {
             self.run.barrier = cx.barrier();
         }
-        self.last_seen = cx.now();
-        let wait = if self.operation() == Operation::Delete { self.silence() } else { self.wait };
-        self.timer(cx, wait);
     }
 
     /// All that is waited for has come.
     fn is_complete(&self, cx: &Context<'_>) -> bool {
         let r = &self.run;
         let replied = !cx.bench().barriers || r.replied.is_some();
-        // Deletion shows by silence alone.
-        self.operation() != Operation::Delete
-            && replied
-            && r.missing == 0
-            && r.first_at.is_some()
-            && r.last_at.is_some()
+        replied && r.missing == 0 && r.first_at.is_some() && r.last_at.is_some()
     }
 
     fn check(&mut self, cx: &mut Context<'_>) {
-        if self.step == Step::Changing && self.is_complete(cx) {
-            self.end_run(cx);
+        if self.step != Step::Changing || self.run.confirming || !self.is_complete(cx) {
+            return;
+        }
+        if self.operation() != Operation::Delete {
+            return self.end_run(cx);
+        }
+        // Of an entry that is gone for a moment only, the next probes tell.
+        self.run.confirming = true;
+        let silence = self.silence();
+        self.timer(cx, silence);
+    }
+
+    /// A probe was treated by the table of before.
+    fn treated_as_before(&mut self, cx: &mut Context<'_>, id: ProbeId, left: Option<Nanos>) {
+        if self.step != Step::Changing {
+            return;
+        }
+        self.run.old_left = self.run.old_left.max(left);
+        // One that left before the one by which the change was seen may have been overtaken.
+        let Some(seen) = self.run.seen.get_mut(usize::from(id.flow)) else { return };
+        if seen.is_some_and(|(number, _)| id.number > number) {
+            *seen = None;
+            self.run.missing += 1;
+            if std::mem::take(&mut self.run.confirming) {
+                let left = Duration::from_nanos(self.run.until.since(cx.now()).0);
+                self.timer(cx, left);
+            }
         }
     }
 
-    /// Whether a probe that left after the reply was dropped.
+    /// Whether a probe that left after the reply was treated by the table of before.
     fn is_untrue(&self, cx: &Context<'_>) -> bool {
         let (Some(replied), Some(load)) = (self.run.replied, self.load) else { return false };
-        let flows = self.run.seen.len() as u32;
         if self.operation() == Operation::Delete {
-            // Came through, and left after the reply.
-            let late = |n: &u32| cx.departure(load, *n).is_some_and(|left| left > replied);
-            return self.run.seen.iter().flatten().any(|(number, _)| late(number));
+            return self.run.old_left.is_some_and(|left| left > replied);
         }
+        let flows = self.run.seen.len() as u32;
         self.run.seen.iter().flatten().any(|(number, _)| {
             // Probes go round: the flow's one before has the number a round earlier.
             let before = number.checked_sub(flows).and_then(|n| cx.departure(load, n));
@@ -375,16 +423,10 @@ impl Updates {
         if run.missing > 0 {
             row.incomplete += 1;
         } else if let Some(at) = run.seen.iter().flatten().map(|s| s.1).max() {
-            let ms = since(at);
-            // The last that came through before the first message left says no more than that.
-            let deleted = row.operation == Operation::Delete;
-            row.first_packet.extend(ms.map(|ms| if deleted { ms.max(0.0) } else { ms }));
+            row.first_packet.extend(since(at));
             if let Some(replied) = run.replied {
                 row.gap.push(ns_between(replied, at) / 1e6);
             }
-        } else if row.operation == Operation::Delete {
-            // Not one probe came through any more: at once, as far as probes can tell.
-            row.first_packet.push(0.0);
         }
         row.untrue += u64::from(untrue);
         if row.runs >= repetitions { self.end_row(cx) } else { self.clear(cx) }
@@ -428,7 +470,7 @@ impl Updates {
         match row.operation {
             Operation::Insert => quiet + round,
             Operation::Modify => quiet + round * 2,
-            Operation::Delete => quiet + silence(round) + round,
+            Operation::Delete => quiet + silence(round) + round * 3,
         }
     }
 
@@ -463,7 +505,9 @@ impl Updates {
                 self.run.replied = Some(at);
                 self.check(cx);
             }
-            (Message::Error(e), Step::Preparing | Step::Changing) if self.is_of_run(msg.xid) => {
+            (Message::Error(e), Step::Underlaying | Step::Preparing | Step::Changing)
+                if self.is_of_run(msg.xid) =>
+            {
                 if let Some(row) = self.rows.get_mut(self.at) {
                     row.refused.get_or_insert_with(|| format!("{:?}", e.code));
                 }
@@ -479,28 +523,32 @@ impl Updates {
         let operation = self.operation();
         // Which channel shows what is waited for.
         let shows = match (self.step, operation) {
-            (Step::Preparing, Operation::Modify) => 0,
+            (Step::Underlaying, _)
+            | (Step::Preparing, Operation::Modify)
+            | (Step::Changing, Operation::Delete) => 0,
             (Step::Preparing | Step::Changing, _) => 1,
             _ => return,
         };
         // One that came before shows what was then, however late the program hears of it.
-        if frame.channel != shows || frame.at < self.run.begun {
+        if frame.at < self.run.begun {
             return;
+        }
+        if frame.channel != shows {
+            return self.treated_as_before(cx, id, frame.left);
         }
         let Some(seen) = self.run.seen.get_mut(usize::from(id.flow)) else { return };
-        let last_counts = self.step == Step::Changing && operation == Operation::Delete;
-        if seen.is_some() && !last_counts {
+        if seen.is_some() {
             return;
         }
-        let first = seen.replace((id.number, frame.at)).is_none();
-        if last_counts {
-            return;
-        }
-        self.run.missing -= usize::from(first);
-        if self.step == Step::Preparing && self.run.missing == 0 {
-            self.apply(cx);
-        } else {
-            self.check(cx);
+        *seen = Some((id.number, frame.at));
+        self.run.missing -= 1;
+        match (self.step, self.run.missing) {
+            (Step::Underlaying, 0) => {
+                let to = cx.bench().port(1);
+                self.prepare(cx, to);
+            }
+            (Step::Preparing, 0) => self.apply(cx),
+            _ => self.check(cx),
         }
     }
 
@@ -510,8 +558,7 @@ impl Updates {
         }
         match self.step {
             Step::Quiet => {
-                let quiet_for = self.quiet_for().as_nanos();
-                let quiet_at = self.last_seen + Nanos(u64::try_from(quiet_for).unwrap_or(u64::MAX));
+                let quiet_at = self.last_seen + nanos(self.quiet_for());
                 if cx.now() >= quiet_at {
                     self.begin(cx);
                 } else if self.quiet_until.is_some_and(|until| cx.now() >= until) {
@@ -520,18 +567,10 @@ impl Updates {
                     self.timer(cx, Duration::from_nanos(quiet_at.since(cx.now()).0.max(100_000)));
                 }
             }
-            Step::Changing if self.operation() == Operation::Delete => {
-                let silence = Nanos(u64::try_from(self.silence().as_nanos()).unwrap_or(u64::MAX));
-                let quiet_at = self.last_seen + silence;
-                let replied = !cx.bench().barriers || self.run.replied.is_some();
-                if cx.now() >= quiet_at && replied {
-                    self.end_run(cx);
-                } else {
-                    // The barrier has a time limit of its own.
-                    self.timer(cx, Duration::from_nanos(quiet_at.since(cx.now()).0.max(1_000_000)));
-                }
-            }
             Step::Changing => self.end_run(cx),
+            Step::Underlaying => {
+                cx.fail("the rule beneath entries that are to be deleted does not come to work")
+            }
             Step::Preparing => {
                 cx.fail("entries that were inserted to be changed do not come to work")
             }

@@ -53,6 +53,10 @@ pub struct Toy {
     pub frozen: Option<u64>,
     /// Rules past this are accepted and never come to work.
     pub forgets: usize,
+    /// What it does not do, though it does not say so.
+    pub deaf_to: &'static [FlowCommand],
+    /// Frames that come in the first so many milliseconds of each so many are lost.
+    pub loses: Option<(u64, u64)>,
     /// Its table is empty once the controller goes.
     pub empties: bool,
     /// What it speaks.
@@ -99,6 +103,8 @@ impl Default for Toy {
             hits: Vec::new(),
             frozen: None,
             forgets: usize::MAX,
+            deaf_to: &[],
+            loses: None,
             empties: false,
             version: Version::V13,
             table: 0,
@@ -263,6 +269,7 @@ impl SimulatedDut for Toy {
                 };
                 self.say(now, xid, Message::StatsReply { more: Part::Last, body });
             }
+            Message::FlowMod(f) if self.deaf_to.contains(&f.command) => {}
             Message::FlowMod(f) if f.command == FlowCommand::Delete => {
                 self.rules.clear();
                 self.busy = self.busy.max(now);
@@ -320,6 +327,9 @@ impl SimulatedDut for Toy {
     }
 
     fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
+        if self.loses.is_some_and(|(lost, of)| now.0 / 1_000_000 % of < lost) {
+            return;
+        }
         let hit = self.active.iter().filter(|r| matches(&r.0, self.wired[channel], frame));
         let mut out = Vec::new();
         if let Some((matcher, _, actions)) = hit.max_by_key(|r| r.1) {
