@@ -524,7 +524,7 @@ pub fn claims(plane: &Plane, shares: &Shares, place: usize, work: u64) -> Found 
     let vdp = plane.mapping.get(place).filter(|_| plane.shares.is_none()).map_or(0, |r| r.vdp);
     let Some(mut w) = Walk::new(plane, shares, vdp, work) else { return found };
     let equal = |o: &Part| o.priority == p.priority && o.network != p.network;
-    for (other, o) in shares.parts().filter(|(i, o)| *i < place && equal(o) && o.meets(p)) {
+    for (_, o) in shares.parts().filter(|(i, o)| *i < place && equal(o) && o.meets(p)) {
         let Some(both) = o.matcher.and(&p.matcher) else { continue };
         let ports = plane.ports.iter().enumerate();
         for (in_port, port) in ports.filter(|(_, x)| o.is_at(x.number) && p.is_at(x.number)) {
@@ -546,7 +546,8 @@ pub fn claims(plane: &Plane, shares: &Shares, place: usize, work: u64) -> Found 
                 to: Some(p.network),
                 reaches: Reaches::Claimed,
                 vdp,
-                by: if plane.shares.is_some() { By::Share(other) } else { By::Mapping(other) },
+                // The rule of `vdp`, which takes them from the one that was there before.
+                by: if plane.shares.is_some() { By::Share(place) } else { By::Mapping(place) },
                 in_port,
                 frames: came_in(&frames),
                 leaves: None,

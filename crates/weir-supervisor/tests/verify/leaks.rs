@@ -160,9 +160,18 @@ fn a_mapping_rule_on_anothers_port() {
 
 #[test]
 fn mapping_rules_that_chance_decides_between() {
-    let leaks =
-        after(|p| p.mapping.push(maps(RED, IN_PORT.is(3).and(&DATA.is(0)).expect("two"), 1)));
-    assert!(leaks.iter().any(|l| l.reaches == Reaches::Claimed), "{leaks:?}");
+    let mut rules = Vec::new();
+    let leaks = after(|p| {
+        p.mapping.push(maps(RED, IN_PORT.is(3).and(&DATA.is(0)).expect("two"), 1));
+        rules.clone_from(&p.mapping);
+    });
+    let claimed: Vec<_> = leaks.iter().filter(|l| l.reaches == Reaches::Claimed).collect();
+    assert!(!claimed.is_empty(), "{leaks:?}");
+    for l in claimed {
+        // The rule that is named is of the VDP that is named.
+        let By::Mapping(at) = l.by else { panic!("{l:?}") };
+        assert_eq!(rules[at].vdp, l.vdp, "{l:?}");
+    }
 }
 
 #[test]

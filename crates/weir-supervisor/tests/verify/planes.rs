@@ -90,7 +90,7 @@ pub fn oracle(p: &Plane) -> BTreeMap<Key, Seen> {
             for other in &winners[..i] {
                 let first = &p.vdps[p.mapping[*other].vdp];
                 if p.shares.is_none() && first.network != v.network {
-                    add((r.vdp, By::Mapping(*other), Reaches::Claimed), Some(v.network));
+                    add((r.vdp, By::Mapping(*place), Reaches::Claimed), Some(v.network));
                 }
             }
             let mut inside = h;

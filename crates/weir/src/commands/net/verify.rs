@@ -127,11 +127,24 @@ fn words(v: &Verified) -> String {
 
 fn leak(out: &mut String, n: usize, l: &LeakItem) -> std::fmt::Result {
     let to = match &l.to {
+        Some(to) if l.kind == "claim" => {
+            writeln!(
+                out,
+                "leak {n}: frames of network {} are claimed by network {to}, too, with equal priority: chance decides",
+                l.from
+            )?;
+            return rest(out, l);
+        }
         Some(to) => format!("{} of network {to}", l.reaches),
         None => format!("{}, outside of its own part of it", l.reaches),
     };
     let may = if l.may() { "may " } else { "" };
     writeln!(out, "leak {n}: frames of network {} {may}reach {to}", l.from)?;
+    rest(out, l)
+}
+
+/// What does it, and which frames show it.
+fn rest(out: &mut String, l: &LeakItem) -> std::fmt::Result {
     writeln!(out, "  by      {}: {}", l.vdp, l.by)?;
     writeln!(out, "  in      port {}", l.in_port)?;
     writeln!(out, "  frames  {}", l.frames)?;
@@ -169,9 +182,8 @@ mod tests {
         assert!(said(2).contains("2 more leaks are not told"), "{}", said(2));
     }
 
-    #[test]
-    fn what_hangs_on_a_program_may_be() {
-        let of = |sure: &str| LeakItem {
+    fn of(sure: &str) -> LeakItem {
+        LeakItem {
             from: "red".to_owned(),
             to: Some("blue".to_owned()),
             kind: "port".to_owned(),
@@ -184,7 +196,24 @@ mod tests {
             sure: sure.to_owned(),
             frame: None,
             traced: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_claim_is_told_as_one() {
+        let (kind, reaches) = ("claim".to_owned(), "frames claimed with equal priority".to_owned());
+        let mut out = String::new();
+        leak(&mut out, 1, &LeakItem { kind, reaches, ..of("frame") }).unwrap();
+        let first = out.lines().next().unwrap();
+        assert_eq!(
+            first,
+            "leak 1: frames of network red are claimed by network blue, too, with equal priority: chance decides"
+        );
+        assert!(out.contains("  by      red.s1: "), "{out}");
+    }
+
+    #[test]
+    fn what_hangs_on_a_program_may_be() {
         for (sure, says) in [("frame", "red reach port e1"), ("may", "red may reach port e1")] {
             let mut out = String::new();
             leak(&mut out, 1, &of(sure)).unwrap();
