@@ -96,6 +96,18 @@ impl Kind {
             Self::Word(words) => words.join(", "),
         }
     }
+
+    /// What to give, for who gave something else.
+    pub fn wants(&self) -> String {
+        let list = |what: &str, lo: &dyn std::fmt::Display, hi: &dyn std::fmt::Display| {
+            format!("a list of {what} from {lo} to {hi}, with commas between")
+        };
+        match self {
+            Self::Counts(lo, hi) => list("whole numbers", lo, hi),
+            Self::Numbers(lo, hi) => list("numbers", lo, hi),
+            other => other.range(),
+        }
+    }
 }
 
 impl About {

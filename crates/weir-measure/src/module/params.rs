@@ -185,7 +185,7 @@ fn parse(about: &About, p: &Param, text: &str) -> Result<Value, ParamError> {
         module: about.name.clone(),
         name: p.name.clone(),
         given: text.to_owned(),
-        range: p.kind.range(),
+        range: p.kind.wants(),
         unit: if p.unit.is_empty() { String::new() } else { format!(" ({})", p.unit) },
     })
 }
@@ -241,6 +241,15 @@ mod tests {
         );
         let e = p.set("rate", "x").unwrap_err().to_string();
         assert_eq!(e, "parameter 'rate' of module 'm' can't be 'x': give 0.001 to 100000 (Mb/s)");
+        for bad in ["0", "10,,5"] {
+            let e = p.set("entries", bad).unwrap_err().to_string();
+            assert_eq!(
+                e,
+                format!(
+                    "parameter 'entries' of module 'm' can't be '{bad}': give a list of whole numbers from 1 to 65000, with commas between"
+                )
+            );
+        }
     }
 
     proptest! {
