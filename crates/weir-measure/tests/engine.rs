@@ -326,6 +326,24 @@ fn statistics_that_are_old_are_named() {
 }
 
 #[test]
+fn what_comes_twice_is_named() {
+    let twice = || Toy { says_twice: true, ..Toy::default() };
+    let set = [("rates", "100"), ("duration", "0.5"), ("wait", "0.3")];
+    for (module, set, id, n) in [
+        ("echo", &[("requests", "20")][..], "echo-once", "20 echo requests 20 were"),
+        ("packet-out", &set, "packet-outs-once", "50 packet-outs 50 left"),
+    ] {
+        let d = on(&mut Toy::default(), module, set).unwrap();
+        assert_eq!(outcome(&d, id), Outcome::Holds, "{:?}", d.verdicts);
+        let d = on(&mut twice(), module, set).unwrap();
+        let v = d.verdicts.iter().find(|v| v.id == id).unwrap();
+        assert!(v.outcome == Outcome::Fails && v.sentence.contains(n), "{}", v.sentence);
+        let others = d.verdicts.iter().filter(|o| o.id != id);
+        assert!(others.into_iter().all(|o| o.outcome == Outcome::Holds), "{:?}", d.verdicts);
+    }
+}
+
+#[test]
 fn tables_hold_what_they_hold() {
     let set = [("most", "500"), ("batch", "64")];
     // One of them is the rule that drops the rest.

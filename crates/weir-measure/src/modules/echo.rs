@@ -2,10 +2,10 @@
 //!
 //! One echo request after the other, each with the payload asked for, at an even rate. A request that
 //! is not answered in time ends the measurement. The reply must repeat the request's bytes (1.0 §5.5.3,
-//! 1.3 §7.5.3).
+//! 1.3 §7.5.3), and come once.
 
 use crate::document::{Document, Outcome, Samples, Verdict};
-use crate::module::{About, Bench, Context, Module, Params};
+use crate::module::{About, Bench, Context, Module, Params, is_among};
 use std::time::Duration;
 use weir_openflow::model::{Message, Msg};
 use weir_packet::Nanos;
@@ -26,7 +26,9 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         interval: Duration::from_secs_f64(1.0 / p.number("rate")),
         payload: (0..p.count("bytes")).map(|n| (n % 251) as u8).collect(),
         sent: 0,
+        asked: None,
         open: None,
+        again: 0,
         due: false,
         changed: 0,
         delays: Samples::new("µs"),
@@ -38,6 +40,10 @@ struct Echo {
     interval: Duration,
     payload: Vec<u8>,
     sent: u64,
+    /// Transaction ids of the first request and the latest; those between follow each other.
+    asked: Option<(u32, u32)>,
+    /// Replies to requests that were answered already.
+    again: u64,
     /// The request that is not answered yet, and when it went out.
     open: Option<(u32, Option<Nanos>)>,
     /// The next one's time came while one was open.
@@ -51,6 +57,7 @@ impl Echo {
         self.due = false;
         let xid = cx.request(Message::EchoRequest(self.payload.clone()));
         self.open = Some((xid, None));
+        self.asked = Some((self.asked.map_or(xid, |f| f.0), xid));
         self.sent += 1;
         cx.timer_in(self.interval, self.sent);
     }
@@ -91,8 +98,11 @@ impl Module for Echo {
     }
 
     fn message(&mut self, cx: &mut Context<'_>, at: Nanos, msg: &Msg) {
-        let Some((_, Some(written))) = self.open.filter(|(x, _)| *x == msg.xid) else { return };
         let Message::EchoReply(data) = &msg.body else { return };
+        let Some((_, Some(written))) = self.open.filter(|(x, _)| *x == msg.xid) else {
+            self.again += u64::from(self.asked.is_some_and(|all| is_among(msg.xid, all)));
+            return;
+        };
         self.open = None;
         self.changed += u64::from(*data != self.payload);
         self.delays.record(at.since(written).0 as f64 / 1e3);
@@ -120,5 +130,14 @@ impl Module for Echo {
             median.unwrap_or(f64::NAN),
             "µs",
         ));
+        let (id, again) = ("echo-once", self.again);
+        document.verdicts.push(match (count, again) {
+            (0, _) => Verdict::new(id, Outcome::Unclear, "No echo reply came."),
+            (_, 0) => Verdict::new(id, Outcome::Holds, "No echo request was answered twice."),
+            _ => {
+                let s = format!("Of {count} echo requests {again} were answered twice or more.");
+                Verdict::new(id, Outcome::Fails, s).with("further replies", again as f64, "")
+            }
+        });
     }
 }

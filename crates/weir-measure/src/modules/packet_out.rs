@@ -3,14 +3,14 @@
 //!
 //! Packet-outs are written evenly, as many as are due each millisecond; each carries a probe to the second
 //! port. The delay is from when the message was written to when the frame came. The rate that was really
-//! written is reported beside the one asked for.
+//! written is reported beside the one asked for. A frame that comes again makes up for none that is lost.
 
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::load::Packets;
 use crate::module::{About, Bench, Captured, Context, LoadId, Module, Params, ns_between, rules};
-use crate::probe::Headers;
+use crate::probe::{Headers, Place, Track};
 use crate::stats::{self, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) fn about() -> About {
 
 pub(super) fn make(p: &Params) -> Box<dyn Module> {
     Box::new(PacketOuts {
-        rows: p.numbers("rates").iter().map(|&rate| Row { rate, ..Row::default() }).collect(),
+        rows: p.numbers("rates").iter().map(|&rate| Row::new(rate)).collect(),
         duration: p.number("duration"),
         frame: p.count("frame") as usize,
         wait: Duration::from_secs_f64(p.number("wait")),
@@ -58,18 +58,38 @@ const OPEN: usize = 1 << 18;
 /// Between two looks whether all is here.
 const LOOK: Duration = Duration::from_millis(50);
 
-#[derive(Default)]
+/// Frames of which it is known whether they have come, in words of 64: as many as can be on their way.
+const WINDOW: usize = 1024;
+
 struct Row {
     rate: f64,
     frames: u64,
     sent: u64,
     received: u64,
+    /// Frames that came again.
+    twice: u64,
+    /// Which have come.
+    numbers: Track,
     first: Option<Nanos>,
     last: Option<Nanos>,
     delays: Vec<f64>,
 }
 
 impl Row {
+    fn new(rate: f64) -> Self {
+        Self {
+            rate,
+            frames: 0,
+            sent: 0,
+            received: 0,
+            twice: 0,
+            numbers: Track::new(WINDOW),
+            first: None,
+            last: None,
+            delays: Vec::new(),
+        }
+    }
+
     fn loss(&self) -> f64 {
         stats::loss_percent(self.sent, self.received)
     }
@@ -167,16 +187,21 @@ impl Module for PacketOuts {
     }
 
     fn frame(&mut self, _: &mut Context<'_>, frame: &Captured) {
-        let ours = |flow: u16| usize::from(flow) == self.at;
-        let Some(id) = frame.probe.filter(|id| id.load == LoadId::OF_SWITCH && ours(id.flow))
-        else {
-            return;
-        };
+        let Some(id) = frame.probe.filter(|id| id.load == LoadId::OF_SWITCH) else { return };
         if frame.channel != 1 {
             return;
         }
-        let Some(row) = self.rows.get_mut(self.at) else { return };
-        row.received += 1;
+        let at = usize::from(id.flow);
+        let Some(row) = self.rows.get_mut(at) else { return };
+        match row.numbers.arrive(id.number) {
+            Place::InOrder | Place::Reordered if at == self.at => row.received += 1,
+            // Of the rate before: it counts as lost already.
+            Place::InOrder | Place::Reordered => return,
+            Place::Duplicated | Place::TooOld => {
+                row.twice += 1;
+                return;
+            }
+        }
         self.last = self.last.max(frame.at);
         if let Some(at) = self.written.remove(&id.number) {
             row.delays.push(ns_between(at, frame.at) / 1e3);
@@ -207,6 +232,7 @@ impl Module for PacketOuts {
                 Column::number("asked", "1/s"),
                 Column::number("sent", "1/s"),
                 Column::number("loss", "%"),
+                Column::number("come twice", ""),
                 Column::number("median", "µs"),
                 Column::number("p90", "µs"),
                 Column::number("p99", "µs"),
@@ -223,6 +249,7 @@ impl Module for PacketOuts {
                 Cell::from(r.rate),
                 Cell::from(r.sent_per_second()),
                 Cell::from(r.loss()),
+                Cell::from(r.twice),
                 Cell::from(q(0.5)),
                 Cell::from(q(0.9)),
                 Cell::from(q(0.99)),
@@ -263,5 +290,22 @@ impl Module for PacketOuts {
             .with("loss", r.loss(), "%"),
         };
         document.verdicts.push(verdict.with("delay at the lowest rate, median", delay, "µs"));
+        document.verdicts.push(self.once());
+    }
+}
+
+impl PacketOuts {
+    /// Whether one packet-out is one frame.
+    fn once(&self) -> Verdict {
+        let (id, twice) = ("packet-outs-once", self.rows.iter().map(|r| r.twice).sum::<u64>());
+        let received: u64 = self.rows.iter().map(|r| r.received).sum();
+        match (received, twice) {
+            (0, _) => Verdict::new(id, Outcome::Unclear, "No frame came."),
+            (_, 0) => Verdict::new(id, Outcome::Holds, "No packet-out left the switch twice."),
+            (_, n) => {
+                let s = format!("Of {received} packet-outs {n} left the switch twice or more.");
+                Verdict::new(id, Outcome::Fails, s).with("come twice", n as f64, "")
+            }
+        }
     }
 }

@@ -51,6 +51,12 @@ pub struct Toy {
     /// Frames that met each rule; not counted where `Some`: what statistics say instead.
     pub hits: Vec<(Match, u64)>,
     pub frozen: Option<u64>,
+    /// Counters tell so many times what was.
+    pub told_times: u64,
+    /// Echo replies and packets of packet-outs come twice.
+    pub says_twice: bool,
+    /// Its flow statistics always have more to follow.
+    pub never_ends: bool,
     /// Rules past this are accepted and never come to work.
     pub forgets: usize,
     /// What it does not do, though it does not say so.
@@ -102,6 +108,9 @@ impl Default for Toy {
             active: Vec::new(),
             hits: Vec::new(),
             frozen: None,
+            told_times: 1,
+            says_twice: false,
+            never_ends: false,
             forgets: usize::MAX,
             deaf_to: &[],
             loses: None,
@@ -248,7 +257,9 @@ impl SimulatedDut for Toy {
                 self.say(now, xid, Message::GetConfigReply(config));
             }
             Message::EchoRequest(data) => {
-                self.say(now + Nanos(30_000), xid, Message::EchoReply(data))
+                for _ in 0..1 + u8::from(self.says_twice) {
+                    self.say(now + Nanos(30_000), xid, Message::EchoReply(data.clone()));
+                }
             }
             Message::StatsRequest { body: StatsRequest::Flow(_), .. } if self.has_own_fields => {
                 let e = DecodeError::new(&with_a_register(xid), ErrorCode::MatchBadField);
@@ -319,6 +330,9 @@ impl SimulatedDut for Toy {
             Message::PacketOut(p) => {
                 let mut out = Vec::new();
                 self.send(&p.actions, &p.data, &mut out);
+                if self.says_twice {
+                    self.send(&p.actions, &p.data, &mut out);
+                }
                 self.due.extend(out.into_iter().map(|o| (now, Job::Say(o))));
                 self.due.make_contiguous().sort_by_key(|(at, _)| *at);
             }
