@@ -343,6 +343,16 @@ fn what_comes_twice_is_named() {
     }
 }
 
+/// Frames that were not sent have no age.
+#[test]
+fn statistics_that_are_ahead_are_not_called_fresh() {
+    let set = [("flows", "20"), ("rates", "5,50"), ("duration", "1"), ("rate", "1")];
+    let d = on(&mut Toy { told_times: 2, ..Toy::default() }, "flow-stats", &set).unwrap();
+    let v = d.verdicts.iter().find(|v| v.id == "statistics-fresh").unwrap();
+    assert_eq!(v.outcome, Outcome::Fails, "{}", v.sentence);
+    assert!(v.sentence.contains("ms of probes ahead"), "{}", v.sentence);
+}
+
 #[test]
 fn tables_hold_what_they_hold() {
     let set = [("most", "500"), ("batch", "64")];

@@ -4,7 +4,8 @@
 //! Flows are inserted and probes go round them all the time. At one rate after the other statistics of all
 //! flows are asked for, whether or not the last answer has come. A reply's delay is from the request being
 //! written to its last part being read. *Age*: the probes that had left when the request was written, less
-//! those that the reply counts, at the probes' rate: how old the numbers are. Both want every flow to be there: a
+//! those that the reply counts, at the probes' rate: how old the numbers are. A reply that counts more than had left
+//! when it was read is *ahead*: such frames do not exist, and its age says nothing. Both want every flow to be there: a
 //! switch that refuses one is asked nothing.
 
 use super::verdicts::refused;
@@ -76,6 +77,8 @@ struct Row {
     between: Vec<f64>,
     flows: Vec<f64>,
     ages: Vec<f64>,
+    /// By how much a reply counts more than had left when it was read; negative: it does not.
+    leads: Vec<f64>,
     cpu: Vec<f64>,
     /// Microseconds.
     probes: Vec<f64>,
@@ -204,6 +207,7 @@ impl Module for FlowStats {
                 }
                 let Some(open) = self.open.remove(&msg.xid) else { return };
                 let left = open.written.and_then(|at| self.left_by(at));
+                let left_since = self.left_by(at);
                 let (Some(row), Some(written)) = (self.rows.get_mut(open.row), open.written) else {
                     return;
                 };
@@ -216,6 +220,9 @@ impl Module for FlowStats {
                 row.flows.push(open.flows as f64);
                 if let Some(left) = left {
                     row.ages.push((left - open.packets as f64) / self.fps * 1e3);
+                }
+                if let Some(left) = left_since {
+                    row.leads.push((open.packets as f64 - left) / self.fps * 1e3);
                 }
             }
             Message::Error(e) if (msg.xid.wrapping_sub(self.first) as usize) < self.flows => {
@@ -368,6 +375,14 @@ impl FlowStats {
             );
         };
         let allowed = OLD_MS + self.flows as f64 / self.fps * 1e3;
+        let leads: Vec<f64> = self.rows.iter().flat_map(|r| r.leads.iter().copied()).collect();
+        let lead = quantile(&leads, 0.9).unwrap_or(f64::NAN);
+        if lead > allowed {
+            let s = format!(
+                "Counters tell of frames that were not sent: they are {lead:.0} ms of probes ahead (90th percentile), and how old they are can't be told."
+            );
+            return Verdict::new(id, Outcome::Fails, s).with("ahead, 90th percentile", lead, "ms");
+        }
         let (outcome, s) = if age <= allowed {
             (Outcome::Holds, "Counters are as new as the probes can tell.".to_owned())
         } else {

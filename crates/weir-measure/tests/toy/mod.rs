@@ -149,7 +149,7 @@ impl Toy {
             hard_timeout: 0,
             flags: FlowFlags(0),
             cookie: 0,
-            packets: self.frozen.unwrap_or(counted),
+            packets: self.frozen.unwrap_or(counted * self.told_times),
             bytes: 0,
             matcher: matcher.clone(),
             instructions: vec![Instruction::Apply(actions.clone())],

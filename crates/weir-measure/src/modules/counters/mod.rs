@@ -49,8 +49,12 @@ pub(super) fn about() -> About {
 }
 
 pub(super) fn make(p: &Params) -> Box<dyn Module> {
+    Box::new(new(p))
+}
+
+fn new(p: &Params) -> Counters {
     let frame = p.count("frame") as usize;
-    Box::new(Counters {
+    Counters {
         flows: p.count("flows") as usize,
         duration: Duration::from_secs_f64(p.number("duration")),
         interval: Duration::from_secs_f64(1.0 / p.number("polls")),
@@ -76,7 +80,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         until: Nanos(0),
         rounds: 0,
         unanswered: 0,
-    })
+    }
 }
 
 const PRIORITY: u16 = 1000;
@@ -125,6 +129,8 @@ struct Found {
     /// Milliseconds.
     ages: Vec<f64>,
     ahead: u64,
+    /// The most by which a reading was, in milliseconds of probes.
+    lead: f64,
     back: u64,
     before: Option<u64>,
     /// Milliseconds from the last probe to the first request whose answer was right.
@@ -409,6 +415,7 @@ impl Counters {
                 found.ages.push((asked * share - told) / (fps * share) * 1e3);
             }
             found.ahead += u64::from(told > read * share + SLACK + strangers);
+            found.lead = found.lead.max((told - read * share) / (fps * share) * 1e3);
         }
     }
 

@@ -5,7 +5,7 @@
 use super::ledger::{KINDS, What};
 use super::{Counters, Found, OLD_MS, Step};
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
-use crate::stats::{median, quantile};
+use crate::stats::quantile;
 
 impl Counters {
     /// Writes all of it into the document.
@@ -136,21 +136,38 @@ impl Counters {
                 "No counter was read while probes were sent.",
             );
         }
-        let is_old = |f: &Found| age(f).is_some_and(|ms| ms > OLD_MS);
-        let old: Vec<String> = KINDS
-            .iter()
-            .filter_map(|(name, kind)| Some((name, self.kinds.get(kind)?)))
-            .filter(|(_, f)| is_old(f))
-            .map(|(name, f)| {
-                format!("{name} ({:.0} ms, median)", median(&f.ages).unwrap_or(f64::NAN))
-            })
-            .collect();
-        let oldest = self.kinds.values().filter_map(age).fold(f64::NAN, f64::max);
-        let verdict = if old.is_empty() {
-            Verdict::new(id, Outcome::Holds, "Counters are as new as the probes can tell.")
-        } else {
-            let s = format!("Counters are old when they are told: {}.", old.join("; "));
-            Verdict::new(id, Outcome::Fails, s)
+        // Of frames that do not exist no age can be told.
+        let is_ahead = |f: &Found| f.ahead > 0 && f.lead > OLD_MS;
+        let told = |of: &dyn Fn(&Found) -> Option<String>| -> Vec<String> {
+            let found = KINDS.iter().filter_map(|(name, kind)| Some((name, self.kinds.get(kind)?)));
+            found.filter_map(|(name, f)| Some(format!("{name} ({})", of(f)?))).collect()
+        };
+        let old = told(&|f| {
+            let ms = age(f).filter(|ms| *ms > OLD_MS && !is_ahead(f))?;
+            Some(format!("{ms:.0} ms"))
+        });
+        let ahead = told(&|f| is_ahead(f).then(|| format!("by up to {:.0} ms of probes", f.lead)));
+        let oldest = self.kinds.values().filter(|f| !is_ahead(f)).filter_map(age);
+        let oldest = oldest.fold(f64::NAN, f64::max);
+        let also = match ahead.is_empty() {
+            true => String::new(),
+            false => format!(
+                " These are ahead of what was sent, so that their age can't be told: {}.",
+                ahead.join("; ")
+            ),
+        };
+        let verdict = match (old.is_empty(), ahead.is_empty()) {
+            (true, true) => {
+                Verdict::new(id, Outcome::Holds, "Counters are as new as the probes can tell.")
+            }
+            (true, false) => Verdict::new(id, Outcome::Unclear, also.trim_start()),
+            (false, _) => {
+                let s = format!(
+                    "Counters are old when they are told (90th percentile): {}.{also}",
+                    old.join("; ")
+                );
+                Verdict::new(id, Outcome::Fails, s)
+            }
         };
         verdict.with("age, 90th percentile", oldest, "ms")
     }
@@ -178,5 +195,43 @@ impl Counters {
             }
         };
         verdict.with("readings", readings as f64, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{about, new};
+    use super::*;
+    use crate::module::{Depth, Params};
+
+    fn fresh(ages: [f64; 10], ahead: u64, lead: f64) -> (Outcome, String) {
+        let params = Params::defaults(&about(), Depth::Quick).unwrap();
+        let mut c = new(&params);
+        let found = Found { readings: 10, ages: ages.to_vec(), ahead, lead, ..Found::default() };
+        c.kinds.insert(What::Flow(0), found);
+        let v = c.fresh();
+        (v.outcome, v.sentence)
+    }
+
+    /// What is judged is what is told, and frames that do not exist have no age.
+    #[test]
+    fn what_is_ahead_is_not_called_old() {
+        let (outcome, s) = fresh([-964.0; 10], 10, 964.0);
+        assert_eq!(outcome, Outcome::Unclear);
+        assert_eq!(
+            s,
+            "These are ahead of what was sent, so that their age can't be told: flows (by up to 964 ms of probes)."
+        );
+        // Old for a part of the time only, which the median does not show.
+        let mut ages = [-964.0; 10];
+        ages[7..].fill(500.0);
+        assert_eq!(fresh(ages, 7, 964.0).0, Outcome::Unclear);
+        ages[..7].fill(0.0);
+        let told = "Counters are old when they are told (90th percentile): flows (500 ms).";
+        assert_eq!(fresh(ages, 0, 0.0), (Outcome::Fails, told.to_owned()));
+        let new = "Counters are as new as the probes can tell.";
+        assert_eq!(fresh([3.0; 10], 0, 0.0), (Outcome::Holds, new.to_owned()));
+        // A probe or two are told of by `counters-not-ahead`.
+        assert_eq!(fresh([3.0; 10], 1, 5.0), (Outcome::Holds, new.to_owned()));
     }
 }
