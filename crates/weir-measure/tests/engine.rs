@@ -73,12 +73,25 @@ fn a_barrier_that_is_answered_early_is_named_and_an_honest_one_is_not() {
 }
 
 #[test]
-fn without_barriers_the_verdict_is_open_and_the_figures_are_there() {
-    for barrier in [Barrier::Refused, Barrier::Silent] {
+fn without_barriers_the_figures_are_there_and_who_refuses_none_is_named() {
+    for (barrier, want, words) in [
+        (Barrier::Refused, Outcome::Unclear, "The switch has no barrier."),
+        (
+            Barrier::Silent,
+            Outcome::Fails,
+            "The switch did not answer a barrier request within 10 s.",
+        ),
+        (
+            Barrier::Misnumbered,
+            Outcome::Fails,
+            "The switch does not answer a barrier request by its number: 1 barrier reply came with a transaction id that was not asked for.",
+        ),
+    ] {
         let mut toy = Toy { insertion: Nanos(1_000_000), barrier, ..Toy::default() };
         let set = [("entries", "10"), ("repetitions", "2")];
         let d = on(&mut toy, "flow-insert", &set).unwrap();
-        assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Unclear);
+        let v = d.verdicts.iter().find(|v| v.id == "barrier-truthful").unwrap();
+        assert_eq!((v.outcome, v.sentence.as_str()), (want, words));
         assert!(number(&d, 0, "first packet") > 10.0);
     }
 }
@@ -325,6 +338,16 @@ fn statistics_that_are_old_are_named() {
     assert_eq!(outcome(&d, "statistics-fresh"), Outcome::Fails, "{:?}", d.verdicts);
 }
 
+/// Frames that were not sent have no age.
+#[test]
+fn statistics_that_are_ahead_are_not_called_fresh() {
+    let set = [("flows", "20"), ("rates", "5,50"), ("duration", "1"), ("rate", "1")];
+    let d = on(&mut Toy { told_times: 2, ..Toy::default() }, "flow-stats", &set).unwrap();
+    let v = d.verdicts.iter().find(|v| v.id == "statistics-fresh").unwrap();
+    assert_eq!(v.outcome, Outcome::Fails, "{}", v.sentence);
+    assert!(v.sentence.contains("ms of probes ahead"), "{}", v.sentence);
+}
+
 #[test]
 fn what_comes_twice_is_named() {
     let twice = || Toy { says_twice: true, ..Toy::default() };
@@ -343,14 +366,13 @@ fn what_comes_twice_is_named() {
     }
 }
 
-/// Frames that were not sent have no age.
 #[test]
-fn statistics_that_are_ahead_are_not_called_fresh() {
-    let set = [("flows", "20"), ("rates", "5,50"), ("duration", "1"), ("rate", "1")];
-    let d = on(&mut Toy { told_times: 2, ..Toy::default() }, "flow-stats", &set).unwrap();
-    let v = d.verdicts.iter().find(|v| v.id == "statistics-fresh").unwrap();
-    assert_eq!(v.outcome, Outcome::Fails, "{}", v.sentence);
-    assert!(v.sentence.contains("ms of probes ahead"), "{}", v.sentence);
+fn an_answer_without_an_end_is_told_as_that() {
+    let e = on(&mut Toy { never_ends: true, ..Toy::default() }, "flow-insert", &[]).unwrap_err();
+    assert_eq!(
+        e,
+        "the switch did not end its answer to a statistics request within 10 s: 1 parts came, and each says that more follow"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! [`Core::next_command`] comes out, [`Core::wake_at`] says when to tick, [`Core::result`] when it is over.
 //! It never waits for anything without a time limit, so it always comes to its end.
 
-use super::misread::{Lack, Misread};
+use super::misread::{BARRIER, Lack, Misread};
 use super::observed::Observed;
 use super::pairing::Pairing;
 use super::restore::Made;
@@ -30,6 +30,8 @@ const TIMERS: usize = 1 << 20;
 pub(super) struct Expected {
     pub(super) what: &'static str,
     pub(super) by_module: bool,
+    /// Parts of its answer that came, and said that more follow.
+    pub(super) parts: u64,
 }
 
 /// One measurement.
@@ -56,6 +58,8 @@ pub struct Core {
     timers: BinaryHeap<Reverse<(Nanos, u64, u64)>>,
     timer_count: u64,
     pub(super) expected: BTreeMap<u32, Expected>,
+    /// Answers to barriers that nobody asked for.
+    pub(super) strange_barriers: u64,
     deadlines: VecDeque<(Nanos, u32)>,
     /// When the phase itself wants to be called.
     pub(super) phase_at: Option<Nanos>,
@@ -118,6 +122,7 @@ impl Core {
             timers: BinaryHeap::new(),
             timer_count: 0,
             expected: BTreeMap::new(),
+            strange_barriers: 0,
             deadlines: VecDeque::new(),
             phase_at: Some(now + nanos(settings.patience)),
             retry_at: None,
@@ -368,7 +373,14 @@ impl Core {
 
     fn message(&mut self, now: Nanos, at: Nanos, msg: Msg) {
         let is_last = !matches!(msg.body, Message::StatsReply { more: Part::More, .. });
-        let expected = if is_last { self.expected.remove(&msg.xid) } else { None };
+        let expected = if is_last {
+            self.expected.remove(&msg.xid)
+        } else {
+            self.expected.get_mut(&msg.xid).into_iter().for_each(|e| e.parts += 1);
+            None
+        };
+        let known = expected.is_some() || self.restored_by == Some(msg.xid);
+        self.strange_barriers += u64::from(msg.body == Message::BarrierReply && !known);
         if let Message::Error(e) = &msg.body
             && self.phase == Phase::Measure
         {
@@ -410,12 +422,12 @@ impl Core {
 
     pub(super) fn unanswered(&mut self, now: Nanos, xid: u32, e: &Expected, lack: &Lack) {
         if !e.by_module {
-            return self.setup_unanswered(now, xid, e.what, lack);
+            return self.setup_unanswered(now, xid, e, lack);
         }
         let mut goes_on = false;
         self.call(now, |m, cx| goes_on = m.unanswered(cx, xid));
         if !goes_on {
-            let why = self.no_answer(e.what, lack);
+            let why = self.no_answer(e, lack);
             self.blame(now, why);
         }
     }
@@ -509,7 +521,7 @@ impl Core {
     fn send_as(&mut self, now: Nanos, xid: u32, body: Message, answered: bool, by_module: bool) {
         if answered {
             let what = request_name(&body);
-            self.expected.insert(xid, Expected { what, by_module });
+            self.expected.insert(xid, Expected { what, by_module, parts: 0 });
             self.deadlines.push_back((now + nanos(self.settings.patience), xid));
         }
         self.out.push_back(Command::Send(Msg { xid, body }));
@@ -588,7 +600,7 @@ fn request_name(body: &Message) -> &'static str {
         Message::FeaturesRequest => "a features request",
         Message::GetConfigRequest => "a get-config request",
         Message::StatsRequest { .. } => "a statistics request",
-        Message::BarrierRequest => "a barrier request",
+        Message::BarrierRequest => BARRIER,
         Message::RoleRequest(_) => "a role request",
         _ => "a request",
     }

@@ -2,11 +2,19 @@
 //!
 //! Sans-I/O: a part of [`Core`]. The switch is not answered: an error would be about no request of its.
 
-use super::core::Core;
+use super::core::{Core, Expected};
 use super::terms::Phase;
 use crate::document::{Outcome, Verdict};
 use weir_openflow::codec::DecodeError;
 use weir_packet::Nanos;
+
+/// What a barrier request is called.
+pub(super) const BARRIER: &str = "a barrier request";
+
+fn strange(replies: u64) -> String {
+    let s = if replies == 1 { "reply" } else { "replies" };
+    format!("{replies} barrier {s} came with a transaction id that was not asked for")
+}
 
 /// What could not be read so far.
 #[derive(Debug, Default)]
@@ -65,7 +73,8 @@ impl Core {
     }
 
     /// In words: what was not answered, and a guess why.
-    pub(super) fn no_answer(&self, what: &str, lack: &Lack) -> String {
+    pub(super) fn no_answer(&self, e: &Expected, lack: &Lack) -> String {
+        let what = e.what;
         if let Lack::Misread(how) = lack {
             return format!(
                 "the switch answers {what} with {how}: '--pcap FILE' saves what it says"
@@ -76,9 +85,36 @@ impl Core {
             0 => String::new(),
             n => format!("; {n} messages of it could not be read"),
         };
+        if e.parts > 0 {
+            return format!(
+                "the switch did not end its answer to {what} within {patience} s: {} parts came, and each says that more follow{misread}",
+                e.parts
+            );
+        }
+        let strange = match self.strange_barriers {
+            n if n > 0 && e.what == BARRIER => format!("; {}", strange(n)),
+            _ => String::new(),
+        };
         format!(
-            "the switch did not answer {what} within {patience} s{misread}: it hangs, or is slower than '--patience'"
+            "the switch did not answer {what} within {patience} s{strange}{misread}: it hangs, or is slower than '--patience'"
         )
+    }
+
+    /// What a switch does that neither answers nor refuses a barrier, which OpenFlow asks of every switch.
+    pub(super) fn barrier_fault(&self, lack: &Lack) -> String {
+        match (lack, self.strange_barriers) {
+            (Lack::Misread(how), _) => format!("The switch answers a barrier request with {how}."),
+            (Lack::Late, 0) => {
+                let patience = self.settings.patience.as_secs_f64();
+                format!("The switch did not answer a barrier request within {patience} s.")
+            }
+            (Lack::Late, n) => {
+                format!(
+                    "The switch does not answer a barrier request by its number: {}.",
+                    strange(n)
+                )
+            }
+        }
     }
 
     /// A verdict for a switch that was not understood, unless it ended the measurement by something: that is said.

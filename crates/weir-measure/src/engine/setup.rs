@@ -225,11 +225,12 @@ impl Core {
         })
     }
 
-    pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, what: &str, lack: &Lack) {
+    pub(super) fn setup_unanswered(&mut self, now: Nanos, xid: u32, e: &Expected, lack: &Lack) {
         if self.phase == Phase::CleanUp {
             return self.restore_is_late(now);
         }
         if Some(xid) == self.setup.barrier {
+            self.bench.barrier_fault = Some(self.barrier_fault(lack));
             return self.no_barrier(now, lack.words());
         }
         if Some(xid) == self.setup.desc || Some(xid) == self.setup.config {
@@ -238,7 +239,7 @@ impl Core {
             let nothing = Msg { xid, body: Message::EchoReply(Vec::new()) };
             return self.setup_message(now, &nothing, None);
         }
-        let why = self.no_answer(what, lack);
+        let why = self.no_answer(e, lack);
         self.fail(now, why);
     }
 

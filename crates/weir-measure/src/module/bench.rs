@@ -27,6 +27,8 @@ pub struct Bench {
     pub wired: Vec<Wired>,
     /// Whether it answers barriers.
     pub barriers: bool,
+    /// What it does with a barrier instead, where it neither answers nor refuses it.
+    pub barrier_fault: Option<String>,
     /// Flows that it had before.
     pub flows_before: usize,
     /// Who can reset it.

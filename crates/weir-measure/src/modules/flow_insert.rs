@@ -12,6 +12,7 @@
 //! run may be a probe lost by chance; they are counted over all runs.
 
 use super::updates::{Kind, Order, Row, Updates};
+use super::verdicts::no_barrier;
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
@@ -177,8 +178,8 @@ impl FlowInsert {
         let gaps: Vec<f64> = self.updates.rows.iter().flat_map(|r| r.gap.iter().copied()).collect();
         let gap = quantile(&gaps, 0.5).unwrap_or(f64::NAN);
         let share = untrue as f64 / runs.max(1) as f64;
-        let (outcome, sentence) = if !bench.barriers {
-            (Outcome::Unclear, "The switch has no barrier.".to_owned())
+        let (outcome, sentence) = if let Some(v) = no_barrier(bench) {
+            (v.outcome, v.sentence)
         } else if runs == 0 {
             (Outcome::Unclear, "Nothing was inserted.".to_owned())
         } else if share >= 0.3 {

@@ -25,12 +25,24 @@ pub(super) fn refused(n: usize, what: &str, why: &str, parameter: &str) -> Strin
     format!("the switch refuses one of {n} {what} with {why}: take fewer by '--set {parameter}=N'")
 }
 
+/// What is to be said of barriers of a switch that has none, or none that works: 1.0 and 1.3 ask for one.
+pub(super) fn no_barrier(bench: &Bench) -> Option<Verdict> {
+    let id = "barrier-truthful";
+    match &bench.barrier_fault {
+        _ if bench.barriers => None,
+        Some(fault) => Some(Verdict::new(id, Outcome::Fails, fault.as_str())),
+        None => Some(Verdict::new(id, Outcome::Unclear, "The switch has no barrier.")),
+    }
+}
+
 /// Whether a barrier's reply says that frames meet what was asked for before it.
 pub(super) fn barrier_truthful(bench: &Bench, runs: u64, untrue: u64) -> Verdict {
     let id = "barrier-truthful";
-    if !bench.barriers || runs == 0 {
-        let s = if bench.barriers { "Nothing was changed." } else { "The switch has no barrier." };
-        return Verdict::new(id, Outcome::Unclear, s);
+    if let Some(verdict) = no_barrier(bench) {
+        return verdict;
+    }
+    if runs == 0 {
+        return Verdict::new(id, Outcome::Unclear, "Nothing was changed.");
     }
     let s = format!(
         "In {untrue} of {runs} runs a probe sent after the barrier's reply was treated by the table of before."

@@ -25,6 +25,8 @@ pub enum Barrier {
     Refused,
     /// Never answered.
     Silent,
+    /// Answered by another transaction id.
+    Misnumbered,
 }
 
 pub struct Toy {
@@ -278,7 +280,9 @@ impl SimulatedDut for Toy {
                     }
                     _ => return,
                 };
-                self.say(now, xid, Message::StatsReply { more: Part::Last, body });
+                let more = self.never_ends && matches!(body, StatsReply::Flow(_));
+                let more = if more { Part::More } else { Part::Last };
+                self.say(now, xid, Message::StatsReply { more, body });
             }
             Message::FlowMod(f) if self.deaf_to.contains(&f.command) => {}
             Message::FlowMod(f) if f.command == FlowCommand::Delete => {
@@ -326,6 +330,7 @@ impl SimulatedDut for Toy {
                     self.say(now, xid, Message::Error(ErrorMsg { code, data: Vec::new() }));
                 }
                 Barrier::Silent => {}
+                Barrier::Misnumbered => self.say(now, xid ^ 1 << 31, Message::BarrierReply),
             },
             Message::PacketOut(p) => {
                 let mut out = Vec::new();
