@@ -514,3 +514,42 @@ fn only_whoever_shows_a_certificate_is_answered() {
     drop(s);
     d.stop();
 }
+
+#[test]
+fn who_shows_no_certificate_is_told_of_and_keeps_nobody_out() {
+    let ca = Authority::new();
+    let (mut d, at) = node(&["e1"], &ca);
+    let own = ca.signs("me");
+    let asks = |own: Option<&Identity>| {
+        let mut s = connect(&at, &ca, own);
+        let _ = s.write_all(b"{\"do\":\"stats\"}\n");
+        let mut line = String::new();
+        let _ = BufReader::new(&mut s).read_line(&mut line);
+        line.starts_with("{\"item\"")
+    };
+    assert!(!asks(None));
+    let line = d.wait_for("node API: 127.0.0.1:");
+    assert!(line.ends_with("refused: no certificate was shown"), "{line}");
+    assert!(!asks(Some(&Authority::new().signs("me"))));
+    let line = d.wait_for("node API: 127.0.0.1:");
+    assert!(line.ends_with("nobody in 'ca' has signed it"), "{line}");
+    let silent: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    d.wait_for("refused: 64 others had shown no certificate either");
+    assert!(asks(Some(&own)));
+    // Who has shown one is a client, and of them there are so many.
+    let clients: Vec<_> = (0..64)
+        .map(|_| {
+            let mut s = connect(&at, &ca, Some(&own));
+            s.write_all(b"{\"do\":\"stats\"}\n").unwrap();
+            s.read_exact(&mut [0; 7]).unwrap();
+            s
+        })
+        .collect();
+    let mut s = connect(&at, &ca, Some(&own));
+    let _ = s.write_all(b"{\"do\":\"stats\"}\n");
+    let mut line = String::new();
+    BufReader::new(&mut s).read_line(&mut line).unwrap();
+    assert!(line.contains("too many clients"), "{line}");
+    drop((silent, clients, s));
+    d.stop();
+}

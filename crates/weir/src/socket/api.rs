@@ -1,23 +1,35 @@
 //! The node API: what the control socket answers, by TLS, for whoever keeps networks on this node.
 //!
 //! Room: threads and sockets; [`super::server`] answers, [`super::handler`] knows what requests mean.
-//! Both ends show a certificate that the other's authorities have signed: whoever has one may do all.
+//! Both ends show a certificate that the other's authorities have signed: whoever has one may do all, and
+//! whoever has not shown one yet ([`super::pending`]) keeps nobody out.
 //! Called by `weir run` where its file has `[api]`.
 
 use super::link::Link;
 use super::live::Live;
-use super::server::serve;
+use super::pending::{Pending, Place};
+use super::server::{refuse, serve};
 use crate::config::plan::ApiPlan;
+use crate::openflow::log::Lines;
+use crate::openflow::tls::{Identity, in_words, io_in_words};
 use anyhow::{Context, Result};
+use std::fmt::Display;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_rustls::rustls::ServerConnection;
 
-/// Clients at once, those that have not shown a certificate yet among them.
+/// Clients at once: those who have shown a certificate.
 const MAX_CLIENTS: usize = 64;
+/// Connections at once that have shown none yet.
+const PENDING: usize = 64;
+/// How long showing one may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long accepting rests when the system has nothing left for another.
+const REST: Duration = Duration::from_millis(50);
 
 /// A served node API.
 #[derive(Debug)]
@@ -44,10 +56,17 @@ impl Api {
     pub fn start(listener: TcpListener, plan: &ApiPlan, live: Arc<Live>) -> Result<Self> {
         let at = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (flag, plan) = (Arc::clone(&stop), plan.clone());
+        let door = Arc::new(Door {
+            live,
+            stop: Arc::clone(&stop),
+            pending: Arc::new(Pending::new(PENDING)),
+            clients: AtomicUsize::new(0),
+            lines: Mutex::new(Lines::new("node API".to_owned())),
+        });
+        let plan = plan.clone();
         let accepting = std::thread::Builder::new()
             .name("weir-api".to_owned())
-            .spawn(move || accept(&listener, &plan, &live, &flag))?;
+            .spawn(move || accept(&listener, &plan, &door))?;
         Ok(Self { at, stop, accepting: Some(accepting) })
     }
 
@@ -75,31 +94,83 @@ impl Drop for Api {
     }
 }
 
-fn accept(listener: &TcpListener, plan: &ApiPlan, live: &Arc<Live>, stop: &Arc<AtomicBool>) {
-    let clients = Arc::new(AtomicUsize::new(0));
-    for tcp in listener.incoming() {
-        if stop.load(Ordering::Acquire) {
+/// What all its threads share.
+#[derive(Debug)]
+struct Door {
+    live: Arc<Live>,
+    stop: Arc<AtomicBool>,
+    pending: Arc<Pending>,
+    clients: AtomicUsize,
+    lines: Mutex<Lines>,
+}
+
+/// One of the clients that there may be.
+struct Client<'a>(&'a AtomicUsize);
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn accept(listener: &TcpListener, plan: &ApiPlan, door: &Arc<Door>) {
+    loop {
+        let accepted = listener.accept();
+        if door.stop.load(Ordering::Acquire) {
             return;
         }
-        let Ok(tcp) = tcp else {
-            // Out of descriptors, most likely: give others time to end.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
-        let Ok(conn) = ServerConnection::new(plan.tls.server.clone()) else { continue };
-        let full = clients.fetch_add(1, Ordering::AcqRel) >= MAX_CLIENTS;
-        let (live, stop, counted) = (Arc::clone(live), Arc::clone(stop), Arc::clone(&clients));
-        if full {
-            counted.fetch_sub(1, Ordering::AcqRel);
-            drop(tcp);
-            continue;
-        }
-        let spawned = std::thread::Builder::new().name("weir-client".to_owned()).spawn(move || {
-            serve(Link::tls(conn, tcp), &live, &stop);
-            counted.fetch_sub(1, Ordering::AcqRel);
+        let entered = accepted.and_then(|(tcp, from)| {
+            let place = door.pending.enter(from.ip(), &tcp)?;
+            let (door, tls) = (Arc::clone(door), plan.tls.clone());
+            let client = std::thread::Builder::new().name("weir-client".to_owned());
+            client.spawn(move || door.receive(&tls, tcp, from, place)).map(drop)
         });
-        if spawned.is_err() {
-            clients.fetch_sub(1, Ordering::AcqRel);
+        if let Err(e) = entered {
+            door.tell(format_args!("can't accept: {e}"));
+            // Out of descriptors, most likely: give others time to end.
+            std::thread::sleep(REST);
         }
+    }
+}
+
+impl Door {
+    fn tell(&self, what: impl Display) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).tell(what);
+    }
+
+    /// Finds out who has come, and answers until he ends.
+    fn receive(&self, tls: &Identity, tcp: TcpStream, from: SocketAddr, place: Place) {
+        let conn = match ServerConnection::new(tls.server.clone()) {
+            Ok(conn) => conn,
+            Err(e) => return self.tell(format_args!("{from} refused: {}", in_words(&e))),
+        };
+        let mut link = Link::tls(conn, tcp);
+        if let Err(e) = link.shake_hands(Instant::now() + HANDSHAKE) {
+            let why = if place.is_lost() {
+                format!("{PENDING} others had shown no certificate either")
+            } else {
+                why(&e)
+            };
+            return self.tell(format_args!("{from} refused: {why}"));
+        }
+        drop(place);
+        let before = self.clients.fetch_add(1, Ordering::AcqRel);
+        let _client = Client(&self.clients);
+        if before >= MAX_CLIENTS {
+            self.tell(format_args!("{from} refused: {MAX_CLIENTS} clients are there"));
+            return refuse(link, "too many clients: close one of them");
+        }
+        serve(link, &self.live, &self.stop);
+    }
+}
+
+/// Why somebody has shown no certificate that is one here.
+fn why(e: &std::io::Error) -> String {
+    match e.kind() {
+        ErrorKind::UnexpectedEof => "it went before it had shown a certificate".to_owned(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("no certificate within {} s", HANDSHAKE.as_secs())
+        }
+        _ => io_in_words(e),
     }
 }

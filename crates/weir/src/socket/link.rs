@@ -40,6 +40,17 @@ impl Link {
         Self::Tls(Box::new(Tls { conn: conn.into(), tcp }))
     }
 
+    /// Shakes hands, where that is still to do: whoever is at the other end of TLS has shown a certificate then.
+    ///
+    /// # Errors
+    /// As [`Link::read`]; `UnexpectedEof` where the other side has ended.
+    pub fn shake_hands(&mut self, until: Instant) -> io::Result<()> {
+        match self {
+            Self::Unix(_) => Ok(()),
+            Self::Tls(t) => t.shake_hands(until),
+        }
+    }
+
     /// Reads what is there; `Ok(0)`: the other side sends no more.
     ///
     /// # Errors
@@ -139,7 +150,7 @@ impl Tls {
         Ok(())
     }
 
-    fn write_all(&mut self, bytes: &mut &[u8], until: Instant) -> io::Result<()> {
+    fn shake_hands(&mut self, until: Instant) -> io::Result<()> {
         while self.conn.is_handshaking() {
             self.flush(until)?;
             self.tcp.set_read_timeout(Some(left(until)?))?;
@@ -148,6 +159,11 @@ impl Tls {
             }
             self.take_in(until)?;
         }
+        Ok(())
+    }
+
+    fn write_all(&mut self, bytes: &mut &[u8], until: Instant) -> io::Result<()> {
+        self.shake_hands(until)?;
         while !bytes.is_empty() {
             let taken = self.conn.writer().write(bytes)?;
             *bytes = bytes.get(taken..).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! Room: `weir run` serves it ([`server`], [`handler`], on [`live`]); the client commands speak to it
 //! ([`client`]). [`protocol`] says what is said, [`lines`] and [`link`] carry it, [`place`] says where.
-//! [`api`] serves the same by TLS, for whoever keeps networks on several nodes.
+//! [`api`] serves the same by TLS, for whoever keeps networks on several nodes; [`pending`] is who has not said yet who it is.
 
 pub mod api;
 pub mod capture;
@@ -12,6 +12,7 @@ pub mod lines;
 pub mod link;
 pub mod live;
 pub mod moves;
+mod pending;
 pub mod place;
 pub mod protocol;
 pub mod server;

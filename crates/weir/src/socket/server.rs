@@ -154,7 +154,8 @@ fn allowed(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|c| c.uid == me || c.uid.is_root())
 }
 
-fn refuse(link: Link, why: &str) {
+/// Says why nothing will be answered.
+pub(super) fn refuse(link: Link, why: &str) {
     let text = why.to_owned();
     // A client that does not listen need not be told.
     let _ = reply(
