@@ -267,6 +267,8 @@ fn what_can_not_be_is_refused_whole_with_its_place() {
     s.apply(&format!("{TRUNK}{BLUE}"));
     let before = (has(&east), has(&west));
     let all = format!("{TRUNK}{RED}{BLUE}");
+    let listeners: String = (0..17).map(|i| format!("'ptcp:{}', ", 7000 + i)).collect();
+    let listeners = format!("[{listeners}]");
     for (from, to, what) in [
         ("owner", "onwer", "lab.toml:15:1: unknown key 'onwer': did you mean 'owner'?"),
         ("host = 'west'", "host = 'wets'", "no host 'wets': did you mean 'west'?"),
@@ -286,6 +288,7 @@ fn what_can_not_be_is_refused_whole_with_its_place() {
 controllers = ['smoke:signals']",
             "'smoke:signals'",
         ),
+        ("['ptcp:0']", &listeners, "blue.s1: 17 listeners: a VDP has 16 at most"),
     ] {
         let bad = all.replacen(from, to, 1);
         assert_ne!(bad, all);

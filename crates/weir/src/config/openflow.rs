@@ -133,6 +133,15 @@ pub const fn default_datapath_id(vid: Vid) -> u64 {
     0x0277_6569_0000 | vid.0 as u64
 }
 
+/// Most controllers of a VDP, and most listeners: each takes a descriptor of those that all VDPs of the process share.
+const MOST_ENDPOINTS: usize = 16;
+
+fn few_enough(source: &Source<'_>, all: &[Spanned<String>], what: &str) -> Read<()> {
+    let Some(beyond) = all.get(MOST_ENDPOINTS) else { return Ok(()) };
+    let text = format!("{} {what}: a VDP has {MOST_ENDPOINTS} at most", all.len());
+    Err(source.error(&beyond.span(), text))
+}
+
 /// Reads `[vdp.openflow]`.
 pub(super) fn read_openflow(
     source: &Source<'_>,
@@ -141,6 +150,8 @@ pub(super) fn read_openflow(
     base: &Path,
 ) -> Read<OpenflowPlan> {
     let s = given.get_ref();
+    few_enough(source, &s.controllers, "controllers")?;
+    few_enough(source, &s.listen, "listeners")?;
     let tls = s.tls.as_ref().map(|t| identity(source, t, base)).transpose()?;
     let mut controllers = Vec::new();
     for c in &s.controllers {

@@ -198,3 +198,20 @@ fn a_reload_changes_with_whom_a_switch_speaks_but_not_what_it_is() {
         assert!(e.contains("what it is to controllers can't be changed"), "{e}");
     }
 }
+
+#[test]
+fn a_vdp_has_so_many_controllers_and_listeners() {
+    let many = |key: &str, n: usize| {
+        let of = |i| match key {
+            "listen" => format!("'ptcp:{}',", 7000 + i),
+            _ => format!("'tcp:192.0.2.1:{}',", 7000 + i),
+        };
+        load(&format!("[vdp.openflow]\n{key} = [{}]\n", (0..n).map(of).collect::<String>()))
+    };
+    for (key, what) in [("controllers", "controllers"), ("listen", "listeners")] {
+        assert!(many(key, 16).is_ok());
+        let e = many(key, 2000).unwrap_err();
+        assert!(e.ends_with(&format!("2000 {what}: a VDP has 16 at most")), "{e}");
+        assert!(e.starts_with("t.toml:8:"), "{e}");
+    }
+}

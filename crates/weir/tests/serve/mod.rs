@@ -529,6 +529,7 @@ fn an_owner_is_told_what_is_wrong_with_his_own() {
     let api = spawn(&s, "");
     let proofs = |l: &String| l.contains("changes are not proved") && l.contains("verify = true");
     assert!(api.begins.iter().any(proofs), "{:?}", api.begins);
+    let many: Vec<String> = (0..2000).map(|i| format!("tcp:192.0.2.1:{}", 7000 + i)).collect();
     let rule = |matcher: &str, actions: &str| json!({ "rule": [{ "match": matcher, "actions": actions }] });
     for (patch, word) in [
         (rule("frobnicate", "drop"), "frobnicate"),
@@ -539,6 +540,10 @@ fn an_owner_is_told_what_is_wrong_with_his_own() {
         (
             json!({ "program": null, "openflow": { "controllers": ["unix:/etc/passwd"] } }),
             "unix:/etc/passwd",
+        ),
+        (
+            json!({ "program": null, "openflow": { "controllers": many } }),
+            "2000 controllers: a VDP has 16 at most",
         ),
     ] {
         for dry in ["", "?dry_run=true"] {
