@@ -3,7 +3,7 @@
 //! Room: sections and observations in, steps out. Called again after every stop, from what is observed
 //! then; so no step needs to know which of its forerunners were done.
 //!
-//! Order: what goes and is not wanted elsewhere goes first, so that its numbers, names, slices and
+//! Order: what goes and is not wanted on another host goes first, so that its numbers, names, slices and
 //! shares are free; then what comes and what changes; then paths; last the old places of nodes that
 //! have moved, which forward until the new ones are there.
 
@@ -135,8 +135,10 @@ fn called(kind: Kind) -> &'static str {
 pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places) -> Vec<Step> {
     let at: BTreeMap<(&str, u16), &Wanted> =
         wanted.iter().map(|w| ((w.host.as_str(), w.vid), w)).collect();
-    let nodes: BTreeSet<(&str, &str)> =
-        wanted.iter().map(|w| (w.label.network.as_str(), w.label.node.as_str())).collect();
+    let mut nodes: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for w in wanted {
+        nodes.entry((&w.label.network, &w.label.node)).or_default().insert(&w.host);
+    }
     let mut there: BTreeSet<(&str, u16)> = BTreeSet::new();
     let (mut go, mut come, mut paths, mut moved) = (vec![], vec![], vec![], vec![]);
     for (host, seen) in observed {
@@ -147,11 +149,11 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
             let delete = || Step::Delete { host: host.clone(), vid, name: v.name.clone(), kind };
             let is_it = |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
             let Some(w) = at.get(&(host.as_str(), v.vid)).filter(is_it) else {
-                let elsewhere = nodes.contains(&(ours.network.as_str(), ours.node.as_str()));
-                if elsewhere {
-                    moved.push(delete())
-                } else {
-                    go.push(delete())
+                // What was given up here and has come back by another number has its name and its ports still.
+                let elsewhere = nodes.get(&(ours.network.as_str(), ours.node.as_str()));
+                match elsewhere.is_some_and(|hosts| !hosts.contains(host.as_str())) {
+                    true => moved.push(delete()),
+                    false => go.push(delete()),
                 }
                 continue;
             };

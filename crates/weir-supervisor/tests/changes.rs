@@ -76,6 +76,17 @@ fn a_lab_is_made_once_and_deleted_without_a_trace() {
     assert!(store.load().unwrap().state.places.is_empty());
 }
 
+/// On a host that was given up and is back all is there, by the numbers of then.
+#[test]
+fn what_was_given_up_goes_before_what_comes_back_by_another_number() {
+    let (lab, _, world, places) = made();
+    assert_eq!(places["blue/s1"].vid, 2, "{places:?}");
+    let (steps, places) = steps(&all_but(&lab, "red"), &world, &Places::new());
+    let first = steps.iter().position(|s| matches!(s, Step::Put { .. })).unwrap();
+    assert_eq!((first, places["blue/s1"].vid), (3, 1), "{steps:?}");
+    assert!(steps.iter().skip(first).all(|s| !matches!(s, Step::Delete { .. })), "{steps:?}");
+}
+
 #[test]
 fn what_differs_is_changed_and_no_other_node_is_touched() {
     let (first, mut store) = (lab(), Memory::new(STORE));

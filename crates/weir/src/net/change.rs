@@ -121,6 +121,21 @@ fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
     Err(bad_input("nothing was touched").context(NotApart { leaks, text }))
 }
 
+impl Prepared {
+    /// VDPs that go and are nobody's any more: left over at hosts that had been given up.
+    fn leftovers(&self) -> Vec<String> {
+        let places = self.known.places();
+        let left = |s: &Step| match s {
+            Step::Delete { host, vid, name, .. } => {
+                let known = places.values().any(|p| p.host == *host && p.vid == *vid);
+                (!known).then(|| format!("{host}: VDP {vid} {name}"))
+            }
+            _ => None,
+        };
+        self.steps.iter().filter_map(left).collect()
+    }
+}
+
 impl Keeper {
     /// What held at a revision, as far back as is kept.
     ///
@@ -209,8 +224,9 @@ impl Keeper {
         match done {
             Ok((became, moved)) => (self.became, self.moved) = (became, moved),
             Err(e) => {
+                let gone = p.leftovers();
                 drop(p.nodes);
-                return Err(self.put_back(earlier.as_ref(), &e));
+                return Err(self.put_back(earlier.as_ref(), &e, &gone));
             }
         }
         self.done()
@@ -222,8 +238,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Undoes what was done of a change that failed, and says so behind the reason.
-    fn put_back(&mut self, earlier: Option<&State>, why: &Error) -> Error {
+    /// Undoes what was done of a change that failed, and says so behind the reason. What was left over from before, and is
+    /// `gone` now, nobody wanted.
+    fn put_back(&mut self, earlier: Option<&State>, why: &Error, gone: &[String]) -> Error {
         let left = self.saved.under_way.clone();
         let others: Vec<&State> = left.iter().chain(earlier).collect();
         let back = lead(Way::Back, &self.saved.state, &others, self.saved.id)
@@ -232,7 +249,11 @@ impl Keeper {
             Ok(missed) => {
                 self.saved.under_way = None;
                 let missed: String = missed.iter().map(|m| format!("; {m}")).collect();
-                format!("{why:#}; all is as before{missed}")
+                let gone = match gone {
+                    [] => String::new(),
+                    all => format!(", but what was given up is gone: {}", all.join(", ")),
+                };
+                format!("{why:#}; all is as before{gone}{missed}")
             }
             Err(e) => format!(
                 "{why:#}; and it could not be undone: {e:#}; 'weir net recover --back' tries again"

@@ -198,6 +198,39 @@ fn what_comes_back_after_it_was_given_up_is_taken_away() {
     w.end();
 }
 
+#[test]
+fn what_was_given_up_is_made_again_when_its_host_is_back() {
+    let mut w = World::new(1, 86);
+    w.s.hosts = w.hosts(&[0], "h");
+    w.s.apply(&(network("red", "h0", 10, "") + &network("blue", "h0", 20, "")));
+    let give_up = |w: &World| {
+        w.cut(0);
+        for n in ["red", "blue"] {
+            w.s.run(&["net", "delete", n]);
+        }
+        w.connect(0);
+    };
+    give_up(&w);
+    assert_eq!(names(&w.all[0]), ["red.s1", "blue.s1"]);
+    // It comes by the lowest number that is free, and is called what the other is.
+    let told = w.s.apply(&network("blue", "h0", 20, ""));
+    let lines: Vec<&str> = told.lines().filter(|l| l.contains("VDP")).collect();
+    assert_eq!(
+        lines,
+        ["- h0: VDP 1 red.s1", "- h0: VDP 2 blue.s1", "+ h0: VDP 1 blue.s1"],
+        "{told}"
+    );
+    assert_eq!(names(&w.all[0]), ["blue.s1"]);
+    // A change that is undone does not bring back what nobody wanted.
+    give_up(&w);
+    w.all[0].ask(&["vdp", "create", "9", "--name", "theirs", "--mapping", "in_port=a,dl_vlan=30"]);
+    let told = w.s.refused(&["apply", &text(&w.s.lab(&network("red", "h0", 30, "")))], 2);
+    let gone = "; all is as before, but what was given up is gone: h0: VDP 1 blue.s1";
+    assert!(told.trim_end().ends_with(gone), "{told}");
+    assert_eq!(names(&w.all[0]), ["theirs"]);
+    w.end();
+}
+
 /// A name that another data plane takes over is no word on the one that had it and is dead: what was there is given up, and
 /// what the other has stays.
 #[test]
