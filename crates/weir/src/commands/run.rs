@@ -6,9 +6,11 @@
 use super::say::{complain, say, tell};
 use super::workers::Workers;
 use crate::config::apply;
+use crate::config::plan::Plan;
 use crate::config::read;
 use crate::fault::bad_input;
 use crate::openflow::service::Switches;
+use crate::openflow::tls::Identity;
 use crate::processor;
 use crate::router::node::Routers;
 use crate::socket::live::{Live, SocketGiven};
@@ -100,6 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
             (p, SocketGiven::InTheFile)
         }
     };
+    certificates(&plan).iter().for_each(complain);
     let bound = server::bind(&socket)?;
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
     let (workers, model) = Workers::start(&plan)?;
@@ -145,6 +148,20 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     ended.map(|_| ())
+}
+
+/// Certificates of ours that nobody will take, a line each.
+fn certificates(plan: &Plan) -> Vec<String> {
+    let api = plan.fixed.api.iter().map(|a| ("the node API".to_owned(), &a.tls));
+    let switches = plan.vdps.values().filter_map(|v| {
+        let tls = v.openflow.as_ref()?.tls.as_ref()?;
+        Some((v.called(), tls))
+    });
+    let one = |(whose, tls): (String, &Identity)| {
+        let why = tls.out_of_time()?;
+        Some(format!("certificate of {whose}: {why}: nobody takes it, renew it"))
+    };
+    api.chain(switches).filter_map(one).collect()
 }
 
 /// Why it ended.
@@ -196,10 +213,12 @@ fn attend(args: &Args, live: &Live, signals: &mut Signals, given: SocketGiven) -
                 return Ok(Ended::Asked);
             }
             match live.reload(&args.config, given) {
-                Ok(told) if told.is_empty() => tell(format_args!("reload: nothing differs")),
                 Ok(told) => {
+                    let old = live.look(|m| certificates(&m.plan)).unwrap_or_default();
+                    old.iter().for_each(|w| complain(format_args!("reload: {w}")));
                     told.iter().for_each(|t| tell(format_args!("reload: {t}")));
-                    tell(format_args!("reload: done"));
+                    let how = if told.is_empty() { "nothing differs" } else { "done" };
+                    tell(format_args!("reload: {how}"));
                 }
                 Err(e) => complain(format_args!("reload: {e}{}", e.aftermath())),
             }

@@ -111,6 +111,11 @@ impl Identity {
         Ok(Self { material, name, server: Arc::new(server), client: Arc::new(client) })
     }
 
+    /// Why our certificate is none now, if it is out of its time.
+    pub fn out_of_time(&self) -> Option<String> {
+        out_of_time(&self.material.chain)
+    }
+
     /// The name that a controller at `host` must have a certificate for.
     ///
     /// # Errors
@@ -215,6 +220,45 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
+/// Why the first certificate of a chain is none now, if it is out of its time: nobody will take it.
+pub fn out_of_time(chain: &[CertificateDer<'static>]) -> Option<String> {
+    let own = chain.first()?;
+    let mut roots = RootCertStore::empty();
+    // Whoever has signed it is not asked about: its time is looked at before.
+    roots.add(own.clone()).ok()?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+    match verifier.verify_client_cert(own, &[], UnixTime::now()) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Some(format!("it expired on {}", date(not_after)))
+        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
+            not_before, ..
+        })) => Some(format!("it is not valid before {}", date(not_before))),
+        _ => None,
+    }
+}
+
+/// A day, in UTC.
+fn date(t: UnixTime) -> String {
+    let mut days = t.as_secs() / 86_400;
+    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
+    let (mut year, mut month) = (1970, 1);
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
 /// A TLS error for the log: what to look at, without what was in a certificate.
 pub fn in_words(e: &Error) -> String {
     match e {
@@ -252,5 +296,24 @@ pub fn io_in_words(e: &std::io::Error) -> String {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(tls) => in_words(tls),
         None => e.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+
+    #[test]
+    fn a_certificate_that_is_out_of_its_time_is_told_with_the_day() {
+        let of = |from: i32, to: i32| {
+            let mut p = CertificateParams::new(["a.example".to_owned()]).unwrap();
+            (p.not_before, p.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(to, 2, 29));
+            out_of_time(&[p.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()])
+        };
+        assert_eq!(of(1996, 2004).unwrap(), "it expired on 2004-02-29");
+        assert_eq!(of(4000, 4004).unwrap(), "it is not valid before 4000-01-01");
+        assert_eq!(of(1996, 4004), None);
+        assert_eq!(out_of_time(&[]), None);
     }
 }
