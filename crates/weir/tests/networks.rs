@@ -556,3 +556,52 @@ fn who_shows_no_certificate_is_told_of_and_keeps_nobody_out() {
     drop((silent, clients, s));
     d.stop();
 }
+
+#[test]
+fn a_renewed_certificate_is_shown_from_the_next_sighup_on() {
+    let ca = Authority::new();
+    let (mut d, at) = node(&["e1"], &ca);
+    let asks = |s: &mut StreamOwned<ClientConnection, TcpStream>| {
+        let _ = s.write_all(b"{\"do\":\"vdp-delete\",\"vdp\":\"9\"}\n");
+        let mut line = String::new();
+        let _ = BufReader::new(s).read_line(&mut line);
+        line.contains("there is no VDP '9'")
+    };
+    let own = ca.signs("me");
+    let mut before = connect(&at, &ca, Some(&own));
+    assert!(asks(&mut before));
+    let config = std::fs::read_to_string(d.path("t.toml")).unwrap();
+    // By another authority altogether.
+    let new = Authority::new();
+    let shown = new.signs("127.0.0.1");
+    for (name, text) in [("n.pem", &shown.certificate), ("n.key", &shown.key), ("ca.pem", &new.pem)]
+    {
+        std::fs::write(d.path(name), text).unwrap();
+    }
+    assert_eq!(d.reload(&config), "reload: done");
+    assert!(asks(&mut connect(&at, &new, Some(&new.signs("me")))));
+    assert!(!asks(&mut connect(&at, &ca, Some(&own))));
+    // Who was there before stays.
+    assert!(asks(&mut before));
+    assert_eq!(d.reload(&config), "reload: nothing differs");
+    // One that has expired is told of, and one that can't be read changes nothing.
+    let old = new.signs_until("127.0.0.1", 2001);
+    for (name, text) in [("n.pem", &old.certificate), ("n.key", &old.key)] {
+        std::fs::write(d.path(name), text).unwrap();
+    }
+    d.signal(Signal::HUP);
+    let line = d.wait_for("certificate of the node API: ");
+    assert!(line.contains("it expired on 2001-01-01"), "{line}");
+    d.wait_for("reload: done");
+    std::fs::write(d.path("n.pem"), "nothing").unwrap();
+    let line = d.reload(&config);
+    assert!(line.contains("t.toml:6:") && line.contains("no certificate in PEM"), "{line}");
+    // Where it listens is fixed, and told by its name.
+    for (name, text) in [("n.pem", &shown.certificate), ("n.key", &shown.key)] {
+        std::fs::write(d.path(name), text).unwrap();
+    }
+    let line = d.reload(&config.replace("listen = '127.0.0.1:0'", "listen = '127.0.0.1:1'"));
+    assert!(line.contains("t.toml:5:10: [api] listen: fixed while the data plane runs"), "{line}");
+    drop(before);
+    d.stop();
+}

@@ -115,8 +115,8 @@ pub fn run(args: &Args) -> Result<()> {
         bail!(why);
     }
     let mut server = server::Server::start(bound, Arc::clone(&live))?;
-    let api = match (node, &plan.fixed.api) {
-        (Some(listener), Some(p)) => Some(api::Api::start(listener, p, Arc::clone(&live))?),
+    let api = match (node, live.identity().cloned()) {
+        (Some(listener), Some(tls)) => Some(api::Api::start(listener, tls, Arc::clone(&live))?),
         _ => None,
     };
     if let Some(api) = &api {

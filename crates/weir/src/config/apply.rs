@@ -284,9 +284,11 @@ fn step(
 
 fn vid_of(s: &Step) -> Option<Vid> {
     match s {
-        Step::RemovePort(_) | Step::AddPort(_) | Step::SetPortLabel(..) | Step::CreateVdp(_) => {
-            None
-        }
+        Step::RemovePort(_)
+        | Step::AddPort(_)
+        | Step::SetPortLabel(..)
+        | Step::SetIdentity(_)
+        | Step::CreateVdp(_) => None,
         Step::DeleteVdp(v)
         | Step::SetName(v, _)
         | Step::SetLabel(v, _)
@@ -325,6 +327,10 @@ fn small_step(plane: &mut DataPlane, model: &mut Model, s: Step) -> Result<(), R
     let Model { plan, ids, .. } = model;
     match s {
         Step::AddPort(_) | Step::CreateVdp(_) | Step::RemovePort(_) => Ok(()),
+        Step::SetIdentity(new) => {
+            plan.fixed.api.iter_mut().for_each(|a| a.tls = (*new).clone());
+            Ok(())
+        }
         Step::SetPortLabel(name, label) => {
             if let Some(p) = plan.ports.iter_mut().find(|p| p.name == name) {
                 p.label = label;

@@ -8,8 +8,11 @@
 
 use super::error::ConfigError;
 use super::openflow::{Nature, OpenflowPlan, QueuePlan};
-use super::plan::{GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RuleKey, RulePlan, VdpPlan};
+use super::plan::{
+    Fixed, GroupPlan, MappingPlan, MeterPlan, Plan, PortPlan, RuleKey, RulePlan, VdpPlan,
+};
 use super::program::ProgramPlan;
+use crate::openflow::tls::Identity;
 use weir_dataplane::{Action, Isolation, Path, PortNo, PortShare, Vid};
 
 /// One change.
@@ -70,6 +73,8 @@ pub enum Step {
     SetOpenflow(Vid, Box<OpenflowPlan>),
     /// Has a VDP's counters go to another when it is deleted.
     Bequeath(Vid, Vid),
+    /// Has the node API show another certificate, or let others in.
+    SetIdentity(Box<Identity>),
 }
 
 /// The steps from one plan to another.
@@ -79,6 +84,11 @@ pub enum Step {
 pub fn diff(from: &Plan, to: &Plan) -> Result<Vec<Step>, ConfigError> {
     fixed(from, to)?;
     let mut steps = Vec::new();
+    if let (Some(old), Some(new)) = (&from.fixed.api, &to.fixed.api)
+        && old.tls != new.tls
+    {
+        steps.push(Step::SetIdentity(Box::new(new.tls.clone())));
+    }
     let kept =
         |p: &PortPlan, all: &[PortPlan]| all.iter().any(|o| o.name == p.name && o.spec == p.spec);
     for vdp in from.vdps.values().filter(|v| !to.vdps.contains_key(&v.vid.0)) {
@@ -119,9 +129,6 @@ pub fn diff_vdp(old: &VdpPlan, new: &VdpPlan) -> Result<Vec<Step>, ConfigError> 
 
 /// Sizes and threads are chosen when a data plane is made.
 fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
-    if from.fixed == to.fixed {
-        return Ok(());
-    }
     let (a, b) = (&from.fixed, &to.fixed);
     let (c, d) = (&a.config, &b.config);
     let changed = [
@@ -137,14 +144,16 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
         ("cpu", a.cpu != b.cpu),
         ("workers", c.workers != d.workers),
         ("socket", a.socket != b.socket),
-        ("api", a.api != b.api),
     ];
     let keys: Vec<&str> = changed.iter().filter(|(_, is)| *is).map(|(k, _)| *k).collect();
-    let text = format!(
-        "[dataplane] {}: fixed while the data plane runs; restart 'weir run' to change it",
-        keys.join(", ")
-    );
-    let place = keys.first().and_then(|k| to.places.of(k));
+    // What the API shows, and whom it lets in, is not: certificates are renewed.
+    let listens = |f: &Fixed| f.api.as_ref().map(|a| a.listen);
+    let (what, place) = match keys.first() {
+        Some(first) => (format!("[dataplane] {}", keys.join(", ")), to.places.of(first)),
+        None if listens(a) == listens(b) => return Ok(()),
+        None => ("[api] listen".to_owned(), to.places.keys.get("api").cloned()),
+    };
+    let text = format!("{what}: fixed while the data plane runs; restart 'weir run' to change it");
     Err(ConfigError { place, text })
 }
 
@@ -283,6 +292,9 @@ impl Step {
                 v.worker.map(|w| format!(", worker {w}")).unwrap_or_default(),
                 v.program.as_ref().map(|p| format!(", program {}", p.name())).unwrap_or_default()
             ),
+            Step::SetIdentity(_) => {
+                "node API: connections from now on by what its tls is now".to_owned()
+            }
             Step::Bequeath(v, to) => format!("VDP {v}: its counters go to VDP {to}"),
             Step::SetName(v, n) => format!("VDP {v}: now called {n}"),
             Step::SetLabel(v, Some(l)) => format!("VDP {v}: kept as {l}"),

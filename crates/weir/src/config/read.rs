@@ -199,7 +199,8 @@ fn places(source: &Source<'_>, file: &File) -> FixedPlaces {
     ];
     let numbers = numbers.into_iter().filter_map(|(k, v)| Some((k, v.as_ref()?.span())));
     let tcam = d.tcam.iter().map(|t| ("tcam", t.span()));
-    let keys = numbers.chain(tcam).map(|(k, span)| (k, source.place(span.start)));
+    let api = file.api.iter().map(|a| ("api", a.get_ref().listen.span()));
+    let keys = numbers.chain(tcam).chain(api).map(|(k, span)| (k, source.place(span.start)));
     let section = file.dataplane.as_ref().map(|s| source.place(s.span().start));
     FixedPlaces { section, keys: keys.collect() }
 }

@@ -7,7 +7,7 @@
 use super::hub::Entry;
 use super::relay::accept::{self, Awaited};
 use super::relay::{Peer, Token};
-use super::tls::Identity;
+use super::tls::Current;
 use super::vdp::{Manner, Unreached, Vdp};
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -75,7 +75,7 @@ pub enum Pieces {
 /// Where connections from other nodes come, once there is such a place.
 pub struct Reception {
     /// Beside the node API: its address and identity.
-    beside: Option<(IpAddr, Identity)>,
+    beside: Option<(IpAddr, Current)>,
     /// VDPs whose connections may come.
     pub awaited: Awaited,
     at: Cell<Option<SocketAddr>>,
@@ -83,7 +83,7 @@ pub struct Reception {
 
 impl Reception {
     /// Beside the node API, at its address and with its identity; else on the loopback.
-    pub fn new(beside: Option<(IpAddr, Identity)>) -> Self {
+    pub fn new(beside: Option<(IpAddr, Current)>) -> Self {
         Self { beside, awaited: Awaited::default(), at: Cell::new(None) }
     }
     fn open(&self) -> Result<SocketAddr, String> {

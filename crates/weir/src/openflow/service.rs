@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::hub::{self, Command};
 use super::moves::{Ask, Reception, Stage};
 use super::status::SwitchItem;
-use super::tls::Identity;
+use super::tls::{Current, Identity};
 use super::vdp::Common;
 use super::wanted::Wanted;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Switches {
     plane: Handle,
     /// Where the node API is, and who answers there.
-    api: Option<(IpAddr, Identity)>,
+    api: Option<(IpAddr, Current)>,
     thread: Mutex<Option<Running>>,
 }
 
@@ -40,13 +40,13 @@ struct Running {
 
 impl Switches {
     /// None yet. Connections from other nodes come where the node API is, and by TLS as that.
-    pub fn new(plane: Handle, api: Option<(IpAddr, Identity)>) -> Self {
+    pub fn new(plane: Handle, api: Option<(IpAddr, Current)>) -> Self {
         Self { plane, api, thread: Mutex::new(None) }
     }
 
     /// Who we are to other nodes.
     pub fn identity(&self) -> Option<Identity> {
-        self.api.as_ref().map(|(_, i)| i.clone())
+        self.api.as_ref().map(|(_, i)| i.now())
     }
 
     /// Asks something of a switch that moves. `None`: there is no such switch, or no answer.
@@ -136,7 +136,7 @@ fn ask<T>(r: &Running, command: impl FnOnce(SyncSender<T>) -> Command) -> Option
     from.recv_timeout(PATIENCE).ok()
 }
 
-fn start(plane: Handle, beside: Option<(IpAddr, Identity)>) -> std::io::Result<Running> {
+fn start(plane: Handle, beside: Option<(IpAddr, Current)>) -> std::io::Result<Running> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let now = plane.call(|p| p.now()).map_err(std::io::Error::other)?;

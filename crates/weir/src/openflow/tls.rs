@@ -5,7 +5,7 @@
 //! No secret is ever shown: errors name a file, never what stands in it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -126,6 +126,28 @@ impl Identity {
             PeerName::Host | PeerName::Any => ServerName::try_from(host.to_owned())
                 .map_err(|_| format!("no certificate can be for '{host}'")),
         }
+    }
+}
+
+/// An identity that may be renewed while it is in use: each connection is made with what it is then.
+#[derive(Clone, Debug)]
+pub struct Current(Arc<Mutex<Identity>>);
+
+impl Current {
+    /// This, for now.
+    pub fn new(first: Identity) -> Self {
+        Self(Arc::new(Mutex::new(first)))
+    }
+    fn held(&self) -> MutexGuard<'_, Identity> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// What it is now.
+    pub fn now(&self) -> Identity {
+        self.held().clone()
+    }
+    /// It is this from now on.
+    pub fn renew(&self, new: Identity) {
+        *self.held() = new;
     }
 }
 

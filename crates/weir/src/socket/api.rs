@@ -11,7 +11,7 @@ use super::pending::{Pending, Place};
 use super::server::{refuse, serve};
 use crate::config::plan::ApiPlan;
 use crate::openflow::log::Lines;
-use crate::openflow::tls::{Identity, in_words, io_in_words};
+use crate::openflow::tls::{Current, Identity, in_words, io_in_words};
 use anyhow::{Context, Result};
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -49,11 +49,11 @@ pub fn bind(plan: &ApiPlan) -> Result<TcpListener> {
 }
 
 impl Api {
-    /// Begins to serve.
+    /// Begins to serve, with what `tls` is whenever somebody comes.
     ///
     /// # Errors
     /// The system has no thread for it.
-    pub fn start(listener: TcpListener, plan: &ApiPlan, live: Arc<Live>) -> Result<Self> {
+    pub fn start(listener: TcpListener, tls: Current, live: Arc<Live>) -> Result<Self> {
         let at = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
         let door = Arc::new(Door {
@@ -63,10 +63,9 @@ impl Api {
             clients: AtomicUsize::new(0),
             lines: Mutex::new(Lines::new("node API".to_owned())),
         });
-        let plan = plan.clone();
         let accepting = std::thread::Builder::new()
             .name("weir-api".to_owned())
-            .spawn(move || accept(&listener, &plan, &door))?;
+            .spawn(move || accept(&listener, &tls, &door))?;
         Ok(Self { at, stop, accepting: Some(accepting) })
     }
 
@@ -113,7 +112,7 @@ impl Drop for Client<'_> {
     }
 }
 
-fn accept(listener: &TcpListener, plan: &ApiPlan, door: &Arc<Door>) {
+fn accept(listener: &TcpListener, tls: &Current, door: &Arc<Door>) {
     loop {
         let accepted = listener.accept();
         if door.stop.load(Ordering::Acquire) {
@@ -121,7 +120,7 @@ fn accept(listener: &TcpListener, plan: &ApiPlan, door: &Arc<Door>) {
         }
         let entered = accepted.and_then(|(tcp, from)| {
             let place = door.pending.enter(from.ip(), &tcp)?;
-            let (door, tls) = (Arc::clone(door), plan.tls.clone());
+            let (door, tls) = (Arc::clone(door), tls.now());
             let client = std::thread::Builder::new().name("weir-client".to_owned());
             client.spawn(move || door.receive(&tls, tcp, from, place)).map(drop)
         });

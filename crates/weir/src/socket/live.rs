@@ -12,6 +12,7 @@ use crate::config::failed::Failed;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::read;
 use crate::openflow::service::Switches;
+use crate::openflow::tls::Current;
 use crate::openflow::wanted;
 use crate::router::cgroup::processors;
 use crate::router::node::Routers;
@@ -106,6 +107,8 @@ pub struct Live {
     epoch_ns: u64,
     /// What it is known by.
     own: Own,
+    /// What the node API shows, if there is one.
+    identity: Option<Current>,
 }
 
 /// What a data plane is known by, and what its machine has: for as long as it runs.
@@ -139,14 +142,28 @@ impl Live {
         let at = handle.call(|p| p.now())?;
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let epoch_ns = now.saturating_sub(at.0);
-        let api = model.plan.fixed.api.as_ref().map(|a| (a.listen.ip(), a.tls.clone()));
-        let switches = Switches::new(handle.clone(), api);
+        let api = model.plan.fixed.api.as_ref();
+        let identity = api.map(|a| Current::new(a.tls.clone()));
+        let beside = api.map(|a| a.listen.ip()).zip(identity.clone());
+        let switches = Switches::new(handle.clone(), beside);
         let plain = Plain::default();
         let (model, turns) = (Mutex::new(Some(model)), Turns::default());
         let proof = Kept::default();
         let own = Own::drawn();
         let changing = Mutex::new(());
-        Ok(Self { handle, model, changing, switches, routers, plain, turns, proof, epoch_ns, own })
+        Ok(Self {
+            handle,
+            model,
+            changing,
+            switches,
+            routers,
+            plain,
+            turns,
+            proof,
+            epoch_ns,
+            own,
+            identity,
+        })
     }
 
     /// VDPs as OpenFlow switches.
@@ -164,6 +181,11 @@ impl Live {
         &self.own
     }
 
+    /// What the node API shows, if there is one.
+    pub fn identity(&self) -> Option<&Current> {
+        self.identity.as_ref()
+    }
+
     /// Whose turn it is to change networks.
     pub fn turns(&self) -> &Turns {
         &self.turns
@@ -179,13 +201,16 @@ impl Live {
         &self.plain
     }
 
-    /// Makes the switches those of the plan. Says what could not be had, a line each.
+    /// Makes the switches those of the plan, and the node API's identity. Says what could not be had, a line each.
     ///
     /// # Errors
     /// The worker has ended.
     pub fn follow(&self) -> Result<Vec<String>, WorkerGone> {
         let model = self.lock();
         let plan = &model.as_ref().ok_or(WorkerGone)?.plan;
+        if let (Some(held), Some(api)) = (&self.identity, &plan.fixed.api) {
+            held.renew(api.tls.clone());
+        }
         let ports = self.handle.call(|p| p.port_views())?;
         let links = ports.into_iter().map(|p| (p.name, p.up)).collect();
         Ok(self.switches.update(wanted::all(plan, &links)))

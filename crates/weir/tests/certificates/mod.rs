@@ -1,7 +1,7 @@
 //! Certificates for tests, made on the spot.
 #![allow(dead_code)]
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,13 @@ impl Authority {
         Self { pem, issuer: Issuer::new(p, key) }
     }
     pub fn signs(&self, name: &str) -> Identity {
+        self.signs_until(name, 4000)
+    }
+    /// One that holds until a year begins.
+    pub fn signs_until(&self, name: &str, year: i32) -> Identity {
         let key = KeyPair::generate().unwrap();
         let mut p = CertificateParams::new([name.to_owned()]).unwrap();
+        p.not_after = date_time_ymd(year, 1, 1);
         p.distinguished_name.push(DnType::CommonName, name);
         let certificate = p.signed_by(&key, &self.issuer).unwrap().pem();
         Identity { certificate, key: key.serialize_pem() }

@@ -10,7 +10,7 @@ use super::super::vdp::Vdp;
 use super::stream::Relayed;
 use super::wire::{Kind, take};
 use super::{Hello, Token};
-use crate::openflow::tls::Identity;
+use crate::openflow::tls::{Current, Identity};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -56,14 +56,14 @@ impl Awaited {
 ///
 /// # Errors
 /// What the system says.
-pub fn open(at: IpAddr, identity: Option<Identity>, awaited: Awaited) -> io::Result<SocketAddr> {
+pub fn open(at: IpAddr, identity: Option<Current>, awaited: Awaited) -> io::Result<SocketAddr> {
     let listener = super::super::listen::bind(SocketAddr::new(at, 0))?;
     let bound = listener.local_addr()?;
     spawn_local(serve(listener, identity, awaited));
     Ok(bound)
 }
 
-async fn serve(listener: TcpListener, identity: Option<Identity>, awaited: Awaited) {
+async fn serve(listener: TcpListener, identity: Option<Current>, awaited: Awaited) {
     let open = Rc::new(());
     loop {
         let Ok((tcp, _)) = listener.accept().await else {
@@ -74,7 +74,8 @@ async fn serve(listener: TcpListener, identity: Option<Identity>, awaited: Await
         if Rc::strong_count(&open) > OPEN {
             continue;
         }
-        let (identity, awaited, slot) = (identity.clone(), awaited.clone(), Rc::clone(&open));
+        let (identity, awaited, slot) =
+            (identity.as_ref().map(Current::now), awaited.clone(), Rc::clone(&open));
         spawn_local(async move {
             let greeted = timeout(PATIENCE, greeting(tcp, identity)).await;
             drop(slot);
