@@ -6,6 +6,7 @@ use super::problem::Problem;
 use super::shares::Share;
 use super::tokens::{Entry, Role, Tokens};
 use super::{App, JOBS};
+use crate::commands::say::complain;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
@@ -38,9 +39,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         let Some(token) = token else { return Err(Problem::unauthorized()) };
-        let who = app.tokens.who(token, now_s()).map_err(|e| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "tokens", format!("{e:#}"))
-        })?;
+        let who = app.tokens.who(token, now_s()).map_err(|e| unread(&app.tokens, &e))?;
         let mut caller = Self { entry: who.ok_or_else(Problem::unauthorized)?, at_work: None };
         let part = caller.part(JOBS);
         let share = app.at_work.take(caller.payer(), part).ok_or_else(|| {
@@ -49,6 +48,16 @@ impl FromRequestParts<Arc<App>> for Caller {
         caller.at_work = Some(Arc::new(share));
         Ok(caller)
     }
+}
+
+/// Nobody is let in by tokens that were not read. Why they can't be is the log's to say, not whoever's asks.
+fn unread(tokens: &Tokens, e: &anyhow::Error) -> Problem {
+    let why = format!("{e:#}");
+    if tokens.is_news(&why) {
+        complain(format_args!("requests are refused, since tokens can't be read: {why}"));
+    }
+    let text = "who may ask can't be told now: the log of 'weir serve' says why";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tokens", text)
 }
 
 impl Caller {

@@ -257,3 +257,31 @@ fn one_owner_leaves_others_their_part() {
         drop(streams);
     });
 }
+
+#[test]
+fn tokens_that_can_not_be_read_let_nobody_in_and_say_nothing_of_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let (_, token) = app.tokens.add(tokens::Role::Operator, None, caller::now_s(), None).unwrap();
+    let router = router(app);
+    let good = std::fs::read_to_string(dir.path().join("tokens")).unwrap();
+    let ask = |token: &str| {
+        let r = Request::builder().uri("/v1/networks");
+        let r = r.header("authorization", format!("Bearer {token}"));
+        ask(&router, r.body(Body::empty()).unwrap())
+    };
+    for wrong in ["[[token", &good.replace("operator", "emperor")] {
+        std::fs::write(dir.path().join("tokens"), wrong).unwrap();
+        for token in [&*token, "x"] {
+            let (status, headers, body) = ask(token);
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+            assert_eq!(headers["retry-after"], "1");
+            assert!(body.contains("\"code\":\"tokens\""), "{body}");
+            let said = ["emperor", "TOML", &*dir.path().display().to_string()];
+            assert!(!said.iter().any(|s| body.contains(s)), "{body}");
+        }
+    }
+    std::fs::write(dir.path().join("tokens"), good).unwrap();
+    assert_eq!(ask(&token).0, StatusCode::OK);
+    assert_eq!(ask("x").0, StatusCode::UNAUTHORIZED);
+}

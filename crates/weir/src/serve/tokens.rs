@@ -6,6 +6,7 @@
 //! A token is 256 bits drawn by the system behind an id: nothing that could be guessed, so its hash is
 //! plain SHA-256, and looking at one costs a microsecond.
 
+use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
 use crate::socket::protocol::to_hex;
@@ -13,7 +14,7 @@ use anyhow::{Context, Result, anyhow};
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -72,14 +73,23 @@ struct File {
     token: Vec<Entry>,
 }
 
-/// Which state of the file was read.
-type Stamp = (u64, i64, i64, u64);
+/// Which state of the file was read: which file, when it was written and changed, how long it is.
+type Stamp = (u64, [i64; 4], u64);
+
+/// What was read of it, or why it can't be.
+type Found = Result<Arc<Vec<Entry>>, String>;
 
 /// The tokens of a file.
 #[derive(Debug)]
 pub struct Tokens {
     path: PathBuf,
-    read: Mutex<Option<(Stamp, Arc<Vec<Entry>>)>>,
+    read: Mutex<Option<(Stamp, Found)>>,
+    /// What was said last of why it can't be read.
+    told: Mutex<Option<(Option<Stamp>, String)>>,
+}
+
+fn stamp(m: &Metadata) -> Stamp {
+    (m.ino(), [m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec()], m.len())
 }
 
 /// Where tokens are kept when no file is named: beside the store.
@@ -101,7 +111,7 @@ pub fn same(a: &str, b: &str) -> bool {
 impl Tokens {
     /// Those of a file, which may not be there yet.
     pub fn new(path: PathBuf) -> Self {
-        Self { path, read: Mutex::new(None) }
+        Self { path, read: Mutex::new(None), told: Mutex::new(None) }
     }
 
     /// The file.
@@ -114,29 +124,41 @@ impl Tokens {
     /// # Errors
     /// The file can't be read, or others can read it.
     pub fn all(&self) -> Result<Arc<Vec<Entry>>> {
-        let shown = self.path.display();
         let meta = match std::fs::metadata(&self.path) {
             Ok(m) => m,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Arc::default()),
-            Err(e) => return Err(crate::fault::file(shown, &e)),
+            Err(e) => return Err(crate::fault::file(self.path.display(), &e)),
         };
-        let mode = meta.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            let text = format!("{shown}: mode {mode:04o} lets others read it: chmod 600 {shown}");
-            return Err(bad_input(text));
-        }
-        let stamp = (meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len());
+        let stamp = stamp(&meta);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, all)) = read.as_ref().filter(|(of, _)| *of == stamp) {
-            return Ok(Arc::clone(all));
+        // One that is wrong is not read for every request either.
+        if let Some((_, found)) = read.as_ref().filter(|(of, _)| *of == stamp) {
+            return found.clone().map_err(bad_input);
         }
-        let text = read_file(&self.path).map_err(bad_input)?;
-        let file = toml::from_str::<File>(&text).map_err(|e| {
-            bad_input(crate::config::error::Source::new(&shown.to_string(), &text).toml(&e))
-        })?;
-        let all = Arc::new(file.token);
-        *read = Some((stamp, Arc::clone(&all)));
-        Ok(all)
+        let mode = meta.mode() & 0o777;
+        let found = match mode & 0o077 {
+            0 => self.parsed(&read_file(&self.path).map_err(bad_input)?),
+            _ => {
+                let shown = self.path.display();
+                Err(format!("{shown}: mode {mode:04o} lets others read it: chmod 600 {shown}"))
+            }
+        };
+        *read = Some((stamp, found.clone()));
+        found.map_err(bad_input)
+    }
+
+    fn parsed(&self, text: &str) -> Found {
+        let name = self.path.display().to_string();
+        let file = toml::from_str::<File>(text);
+        let file = file.map_err(|e| Source::new(&name, text).toml(&e).to_string())?;
+        Ok(Arc::new(file.token))
+    }
+
+    /// Whether it is news that the tokens can't be read: of each state of the file each reason is, once.
+    pub fn is_news(&self, why: &str) -> bool {
+        let now = (std::fs::metadata(&self.path).ok().as_ref().map(stamp), why.to_owned());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.replace(now.clone()) != Some(now)
     }
 
     /// The entry of a token that is shown, if it is one that holds.
@@ -275,5 +297,24 @@ mod tests {
         o.write(true).create(true).mode(0o644).open(&path).unwrap();
         let e = Tokens::new(path).who("x", 0).unwrap_err().to_string();
         assert!(e.contains("chmod 600"), "{e}");
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_is_told_of_once_for_each_of_its_states() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        let tokens = Tokens::new(path.clone());
+        let (_, text) = tokens.add(Role::Operator, None, 0, None).unwrap();
+        let good = std::fs::read_to_string(&path).unwrap();
+        for (wrong, news) in [("[[token", true), ("[[token", false), ("[[token\n", true)] {
+            if news {
+                std::fs::write(&path, wrong).unwrap();
+            }
+            let e = tokens.who(&text, 0).unwrap_err().to_string();
+            assert!(e.contains("t:1:"), "{e}");
+            assert_eq!(tokens.is_news(&e), news, "{wrong:?}");
+        }
+        std::fs::write(&path, good).unwrap();
+        assert!(tokens.who(&text, 0).unwrap().is_some());
     }
 }
