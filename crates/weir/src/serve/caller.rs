@@ -2,6 +2,7 @@
 //!
 //! Room: a request's head in, a [`Caller`] out; comparing networks. Every operation takes one.
 
+use super::notes::Notes;
 use super::problem::Problem;
 use super::shares::Share;
 use super::tokens::{Entry, Role, Tokens};
@@ -22,6 +23,8 @@ pub struct Caller {
     entry: Entry,
     /// His part of what may be at work, while something is.
     at_work: Option<Arc<Share>>,
+    /// Of his request.
+    notes: Notes,
 }
 
 /// Seconds since 1970.
@@ -40,7 +43,10 @@ impl FromRequestParts<Arc<App>> for Caller {
         });
         let Some(token) = token else { return Err(Problem::unauthorized()) };
         let who = app.tokens.who(token, now_s()).map_err(|e| unread(&app.tokens, &e))?;
-        let mut caller = Self { entry: who.ok_or_else(Problem::unauthorized)?, at_work: None };
+        let entry = who.ok_or_else(Problem::unauthorized)?;
+        let notes = parts.extensions.get::<Notes>().cloned().unwrap_or_default();
+        notes.by(&entry.id);
+        let mut caller = Self { entry, at_work: None, notes };
         let part = caller.part(JOBS);
         let share = app.at_work.take(caller.payer(), part).ok_or_else(|| {
             Problem::busy(format!("{part} requests are at work for you: try again"))
@@ -66,18 +72,18 @@ impl Caller {
         let (id, hash) = (format!("guard {name}"), String::new());
         let role = Role::Operator;
         let entry = Entry { id, hash, role, owner: None, created_s: 0, expires_s: None };
-        Self { entry, at_work: None }
+        Self { entry, at_work: None, notes: Notes::default() }
     }
 
     /// Of a token.
     #[cfg(test)]
     pub fn new(entry: Entry) -> Self {
-        Self { entry, at_work: None }
+        Self { entry, at_work: None, notes: Notes::default() }
     }
 
     /// The same, with nothing at work.
     pub fn at_rest(&self) -> Self {
-        Self { entry: self.entry.clone(), at_work: None }
+        Self { entry: self.entry.clone(), at_work: None, notes: Notes::default() }
     }
 
     /// Who has part of what all share: an owner, whichever of his tokens he shows, or a token.
@@ -96,6 +102,11 @@ impl Caller {
     /// Whether his token is still what it was when he asked.
     pub fn holds(&self, tokens: &Tokens) -> bool {
         tokens.all().is_ok_and(|all| self.entry.holds(now_s()) && all.contains(&self.entry))
+    }
+
+    /// What is noted of his request.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
     }
 
     /// The token's id.

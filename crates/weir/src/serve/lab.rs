@@ -176,6 +176,7 @@ pub async fn recover(
         Whereto::Back => Way::Back,
     };
     let (done, revision) = app.slowly(move |d| d.recover(way)).await?;
+    caller.notes().came_to(format_args!("revision {revision}"));
     let (interrupted, steps) = (done.is_some(), done.unwrap_or(0));
     Ok(Json(Recovered { interrupted, steps, revision }))
 }

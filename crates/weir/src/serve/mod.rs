@@ -6,7 +6,7 @@
 //! - `service`: listener, TLS, limits of a client; `room`: how many there are; `patient`: deadlines of their
 //!   bytes; `shares`: what one may have of what all share; `plan`: its configuration;
 //! - `tokens`: who may ask; `caller`: what he may see and change; `problem`: what goes wrong (RFC 9457);
-//!   `take`: what a request brings; `merge`: JSON merge patches;
+//!   `take`: what a request brings; `notes`: what its line in the log says; `merge`: JSON merge patches;
 //! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `observer`: hosts,
 //!   asked; `monitor`, `metrics`: what networks count; `guards`: rules that act;
 //! - `networks`, `lab`: the operations; `openapi`: the document made from them.
@@ -20,6 +20,7 @@ pub mod merge;
 pub mod metrics;
 pub mod monitor;
 pub mod networks;
+mod notes;
 pub mod observer;
 pub mod openapi;
 mod patient;
@@ -41,6 +42,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use caller::Caller;
 use desk::{Change, Desk, Dry};
+use notes::Notes;
 use plan::Plan;
 use problem::Problem;
 use shares::Shares;
@@ -159,7 +161,16 @@ impl App {
         dry: Dry,
         edit: impl FnOnce(&mut Lab, &Caller) -> Result<(), Problem> + Send + 'static,
     ) -> Result<Change, Problem> {
-        self.slowly(move |d| d.change(&caller, dry, |lab| edit(lab, &caller))).await
+        let notes = caller.notes().clone();
+        if dry == Dry::Run {
+            notes.came_to("dry run");
+        }
+        let done = self.slowly(move |d| d.change(&caller, dry, |lab| edit(lab, &caller))).await;
+        if let (Ok(c), Dry::Not) = (&done, dry) {
+            let same = if c.made { "" } else { "nothing differed: " };
+            notes.came_to(format_args!("{same}revision {}", c.revision));
+        }
+        done
     }
 
     /// Waits until nothing is at work.
@@ -228,12 +239,14 @@ async fn around(State(app): State<Arc<App>>, req: Request, next: Next) -> Respon
 }
 
 /// What changes something, and its line in the log.
-async fn told(id: HeaderValue, req: Request, next: Next) -> Response {
+async fn told(id: HeaderValue, mut req: Request, next: Next) -> Response {
+    let notes = Notes::default();
+    req.extensions_mut().insert(notes.clone());
     let method = req.method().clone();
     let path: String = req.uri().path().chars().take(200).collect();
     let response = answer(req, next).await;
     let (id, status) = (id.to_str().unwrap_or("-"), response.status().as_u16());
-    tell(format_args!("request {id}: {method} {path}: {status}"));
+    tell(format_args!("request {id}: {method} {path}: {status}{notes}"));
     response
 }
 

@@ -664,7 +664,9 @@ fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever
         }
     };
     drop(said);
-    assert!(line.ends_with("PATCH /v1/networks/red/nodes/s1: 200"), "{line}");
+    let id = op.split('_').nth(1).unwrap();
+    let came = format!("PATCH /v1/networks/red/nodes/s1: 200, token {id}, revision 2");
+    assert!(line.ends_with(&came), "{line}");
     api.stop();
     east.stop();
     west.stop();
