@@ -4,7 +4,7 @@
 
 use super::net::{Kept, report};
 use super::say::say;
-use crate::net::change::Verify;
+use crate::net::change::{Verify, prepare};
 use crate::net::lab::{LabFile, checked_whole};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -42,16 +42,17 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let file = LabFile::load(&args.lab)?;
     checked_whole(&file.lab, Some(&file))?;
-    let mut keeper = args.kept.open()?;
-    let prepared = keeper.prepare(file.lab.clone(), Some(&file), Verify::AsTheLabSays)?;
+    let keeper = args.kept.open()?;
+    let saved = keeper.saved.clone();
+    // Who only wants to know keeps nobody from changing something meanwhile.
+    let keeper = (!args.dry_run).then_some(keeper);
+    let prepared = prepare(&saved, file.lab.clone(), Some(&file), Verify::AsTheLabSays)?;
     report(&prepared)?;
-    if keeper.is_done(&prepared) {
-        let n = keeper.saved.state.revision;
+    if prepared.is_done(&saved) {
+        let n = saved.state.revision;
         return say(format_args!("nothing differs; revision {n} holds"));
     }
-    if args.dry_run {
-        return say(format_args!("nothing was touched"));
-    }
+    let Some(mut keeper) = keeper else { return say(format_args!("nothing was touched")) };
     keeper.make(prepared)?;
     say(format_args!("done; revision {} holds", keeper.saved.state.revision))
 }

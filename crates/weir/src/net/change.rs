@@ -122,6 +122,11 @@ fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
 }
 
 impl Prepared {
+    /// Whether it would change nothing at all of what was kept, what was noted of it included.
+    pub fn is_done(&self, saved: &Saved) -> bool {
+        self.steps.is_empty() && saved.under_way.is_none() && self.target.lab == saved.state.lab
+    }
+
     /// VDPs that go and are nobody's any more: left over at hosts that had been given up.
     fn leftovers(&self) -> Vec<String> {
         let places = self.known.places();
@@ -158,52 +163,14 @@ impl Keeper {
     /// Works out what it takes for `lab` to hold. Touches nothing.
     ///
     /// # Errors
-    /// It can't be, with the reason; or a node does not answer that has something to do.
+    /// As [`prepare`].
     pub fn prepare(&self, lab: Lab, file: Option<&LabFile>, verify: Verify) -> Result<Prepared> {
-        checked(&lab, file)?;
-        let id = self.saved.id;
-        let left = self.saved.under_way.as_ref();
-        let labs: Vec<&Lab> = [&self.saved.state].into_iter().chain(left).map(|s| &s.lab).collect();
-        let mut reached = Reached::of(&lab, labs, file)?;
-        let known = Known::of(&self.saved, &reached);
-        let observed = known.observed(&reached, reached.observed.clone(), &lab, id);
-        let places = known.places();
-        let goal = Goal::of(&lab, &observed, &places, &known.links(), id)
-            .map_err(|r| refused(file, &r))?;
-        for w in &goal.wanted {
-            readable(w, &observed, &goal.ports)
-                .map_err(|e| refused(file, &Refusal::new(w.at.clone(), e)))?;
-        }
-        let split = split(goal.steps(&observed, id, &places), |h| !reached.nodes.answers(h));
-        if let Some((host, what)) = split.needed.first() {
-            return Err(reached.why_not(host, what));
-        }
-        let steps = split.steps;
-        if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
-            apart(&reached.nodes.verify(&steps)?)?;
-        }
-        let now = known.now();
-        let moves = moves(&lab, &now.lab, &observed, &goal.places, id, &Flows)
-            .map_err(|r| refused(file, &r))?;
-        for m in &moves {
-            let home = lab.network(&m.network).and_then(|n| n.node(&m.node)).map(|v| &v.host);
-            let needed = [Some(&m.to), home].into_iter().flatten();
-            if let Some(host) = needed.into_iter().find(|h| reached.silent.contains_key(*h)) {
-                return Err(reached.why_not(host, &format!("{}.{}", m.network, m.node)));
-            }
-        }
-        let missed = known.missed(&reached, split.gone, &lab);
-        let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
-        let before = before.map(|g| g.wanted).unwrap_or_default();
-        let idle = guard::left_idle(&now.lab, &lab);
-        let revision = self.saved.state.revision + 1;
-        let target = State { revision, lab, places: goal.places, links: goal.links };
-        Ok(Prepared { nodes: reached.nodes, known, target, missed, idle, steps, moves, before })
+        prepare(&self.saved, lab, file, verify)
     }
 
     /// Whether a prepared change would change nothing at all, the store included.
     pub fn is_done(&self, p: &Prepared) -> bool {
-        p.steps.is_empty() && self.saved.under_way.is_none() && p.target.lab == self.saved.state.lab
+        p.is_done(&self.saved)
     }
 
     /// Makes a prepared change. If a step fails, all is put back.
@@ -281,6 +248,58 @@ impl Keeper {
         self.saved = self.store.load()?;
         Ok(Some(led))
     }
+}
+
+/// Works out what it takes for `lab` to hold where this is what was kept. Touches nothing, and needs no store: who only
+/// wants to know lets others change it meanwhile.
+///
+/// # Errors
+/// It can't be, with the reason; or a node does not answer that has something to do.
+pub fn prepare(
+    saved: &Saved,
+    lab: Lab,
+    file: Option<&LabFile>,
+    verify: Verify,
+) -> Result<Prepared> {
+    checked(&lab, file)?;
+    let id = saved.id;
+    let left = saved.under_way.as_ref();
+    let labs: Vec<&Lab> = [&saved.state].into_iter().chain(left).map(|s| &s.lab).collect();
+    let mut reached = Reached::of(&lab, labs, file)?;
+    let known = Known::of(saved, &reached);
+    let observed = known.observed(&reached, reached.observed.clone(), &lab, id);
+    let places = known.places();
+    let goal =
+        Goal::of(&lab, &observed, &places, &known.links(), id).map_err(|r| refused(file, &r))?;
+    for w in &goal.wanted {
+        readable(w, &observed, &goal.ports)
+            .map_err(|e| refused(file, &Refusal::new(w.at.clone(), e)))?;
+    }
+    let split = split(goal.steps(&observed, id, &places), |h| !reached.nodes.answers(h));
+    if let Some((host, what)) = split.needed.first() {
+        return Err(reached.why_not(host, what));
+    }
+    let steps = split.steps;
+    if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
+        apart(&reached.nodes.verify(&steps)?)?;
+    }
+    let now = known.now();
+    let moves = moves(&lab, &now.lab, &observed, &goal.places, id, &Flows)
+        .map_err(|r| refused(file, &r))?;
+    for m in &moves {
+        let home = lab.network(&m.network).and_then(|n| n.node(&m.node)).map(|v| &v.host);
+        let needed = [Some(&m.to), home].into_iter().flatten();
+        if let Some(host) = needed.into_iter().find(|h| reached.silent.contains_key(*h)) {
+            return Err(reached.why_not(host, &format!("{}.{}", m.network, m.node)));
+        }
+    }
+    let missed = known.missed(&reached, split.gone, &lab);
+    let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
+    let before = before.map(|g| g.wanted).unwrap_or_default();
+    let idle = guard::left_idle(&now.lab, &lab);
+    let revision = saved.state.revision + 1;
+    let target = State { revision, lab, places: goal.places, links: goal.links };
+    Ok(Prepared { nodes: reached.nodes, known, target, missed, idle, steps, moves, before })
 }
 
 /// A change that was interrupted, led to an end.

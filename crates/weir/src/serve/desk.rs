@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::events::{Event, Hub};
 use super::problem::Problem;
 use crate::fault::bad_input;
-use crate::net::change::{Keeper, Verify, Way, readable_alone};
+use crate::net::change::{Keeper, Verify, Way, prepare, readable_alone};
 use crate::net::diff::{Told, told};
 use crate::net::lab::{possible, refused};
 use crate::net::moving::Moved;
@@ -157,13 +157,12 @@ impl Desk {
         dry: Dry,
         edit: impl FnOnce(&mut Lab) -> Result<(), Problem>,
     ) -> Result<Change, Problem> {
+        if dry == Dry::Run {
+            return self.worked_out(caller, edit);
+        }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut keeper = Keeper::open(&self.path)?;
         if keeper.saved.under_way.is_some() {
-            if dry == Dry::Run {
-                let text = "a change was interrupted: POST /v1/recover finishes or undoes it";
-                return Err(Problem::new(StatusCode::CONFLICT, "interrupted", text));
-            }
             keeper.recover(Way::On).map_err(|e| hushed(caller, &Lab::default(), e))?;
         }
         self.note(&keeper.saved);
@@ -177,7 +176,7 @@ impl Desk {
         let about: Vec<About> = concerned(&before, &after).collect();
         let shown = shown(&steps, &about, caller);
         let revision = keeper.saved.state.revision;
-        if dry == Dry::Run || keeper.is_done(&prepared) {
+        if keeper.is_done(&prepared) {
             return Ok(Change { revision, made: false, steps: shown, ..Change::default() });
         }
         let made = keeper.make(prepared);
@@ -198,6 +197,31 @@ impl Desk {
         let revision = saved.state.revision;
         self.publish(revision, Some(caller.id()), changed(&before, &after), steps);
         Ok(Change { revision, made: true, steps: shown, moved, became })
+    }
+
+    /// Works out what a change would do. Nodes are asked when others may change the networks again: how long those take
+    /// keeps nobody from the store.
+    fn worked_out(
+        &self,
+        caller: &Caller,
+        edit: impl FnOnce(&mut Lab) -> Result<(), Problem>,
+    ) -> Result<Change, Problem> {
+        let saved = {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            Keeper::open(&self.path)?.saved
+        };
+        self.note(&saved);
+        if saved.under_way.is_some() {
+            let text = "a change was interrupted: POST /v1/recover finishes or undoes it";
+            return Err(Problem::new(StatusCode::CONFLICT, "interrupted", text));
+        }
+        let mut after = saved.state.lab.clone();
+        edit(&mut after)?;
+        let prepared = prepare(&saved, after.clone(), None, self.verify)
+            .map_err(|e| hushed(caller, &after, e))?;
+        let about: Vec<About> = concerned(&saved.state.lab, &after).collect();
+        let steps = shown(&told(&prepared), &about, caller);
+        Ok(Change { revision: saved.state.revision, steps, ..Change::default() })
     }
 
     /// Leads a change that was interrupted to its end, or undoes it.

@@ -631,6 +631,13 @@ fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever
     let (alice, bob) = (owner(&s, "alice"), owner(&s, "bob"));
     west.signal(Signal::STOP);
     let began = Instant::now();
+    // A dry run waits for it without the store.
+    let mut dry = api.connect();
+    let at = "/v1/networks/red/nodes/s1?dry_run=true";
+    let patch = request("PATCH", at, &op, "X-Request-Id: dry\r\n", "{\"path\":\"slow\"}");
+    dry.write_all(patch.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(s.ask(&["net", "recover"]).contains("no change was interrupted"));
     // Red is at both, blue at the one that is well.
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -656,6 +663,7 @@ fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever
     // It is at work, and whoever asked has gone.
     std::thread::sleep(Duration::from_millis(300));
     west.signal(Signal::CONT);
+    assert_eq!(read(dry).status, 200);
     let said = api.said.lock().unwrap();
     let line = loop {
         let line = said.recv_timeout(LIMIT).unwrap();
@@ -664,6 +672,9 @@ fn a_host_that_hangs_keeps_nobody_from_another_s_and_a_change_is_told_of_whoever
         }
     };
     drop(said);
+    let line = told.pop().unwrap();
+    assert!(line.starts_with("request gone: "), "{line}");
+    assert!(told[0].starts_with("request dry: ") && told[0].ends_with(", dry run"), "{told:?}");
     let id = op.split('_').nth(1).unwrap();
     let came = format!("PATCH /v1/networks/red/nodes/s1: 200, token {id}, revision 2");
     assert!(line.ends_with(&came), "{line}");

@@ -7,7 +7,7 @@ use crate::commands::say::{note, put, say};
 use crate::config::error::{Source, nearest};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
-use crate::net::change::{Keeper, Verify, Way};
+use crate::net::change::{Keeper, Verify, Way, prepare};
 use crate::net::lab::LabFile;
 use crate::net::moving::Moved;
 use crate::socket::protocol::Became;
@@ -15,6 +15,7 @@ use anyhow::Result;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use weir_supervisor::model::{Lab, Network, Node};
+use weir_supervisor::store::Saved;
 
 /// Instantiate the networks of a file beside those there are
 #[derive(Debug, clap::Args)]
@@ -217,7 +218,7 @@ fn set_one<'t>(table: &mut toml::Table, text: &'t str) -> Result<&'t str> {
 
 /// Moves a node.
 pub fn migrate(args: &Migrate) -> Result<()> {
-    let keeper = changed(&args.how, args.output, |lab| {
+    let done = changed(&args.how, args.output, |lab| {
         let hosts: Vec<String> = lab.host.iter().map(|h| h.name.clone()).collect();
         let node = node(lab, &args.network, &args.node)?;
         match args.path.as_deref() {
@@ -238,8 +239,8 @@ pub fn migrate(args: &Migrate) -> Result<()> {
         }
         Ok(None)
     })?;
-    let Some(keeper) = keeper.filter(|_| args.output == Form::Json) else { return Ok(()) };
-    let Keeper { moved, became, saved, .. } = keeper;
+    let Some(done) = done.filter(|_| args.output == Form::Json) else { return Ok(()) };
+    let Done { moved, became, saved } = done;
     let all = Moves { revision: saved.state.revision, moved, became };
     put(format!("{}\n", serde_json::to_string_pretty(&Envelope::new("net-migrate", all))?))
 }
@@ -257,21 +258,32 @@ fn change(how: &How, edit: impl FnOnce(&mut Lab) -> Result<Option<LabFile>>) -> 
     changed(how, Form::Text, edit).map(drop)
 }
 
+/// What holds then, and how nodes got there.
+#[derive(Debug, Default)]
+struct Done {
+    saved: Saved,
+    moved: Vec<Moved>,
+    became: Vec<Became>,
+}
+
 /// The same, in a form; what was done then, if anything.
 fn changed(
     how: &How,
     form: Form,
     edit: impl FnOnce(&mut Lab) -> Result<Option<LabFile>>,
-) -> Result<Option<Keeper>> {
+) -> Result<Option<Done>> {
     let tell = |text: std::fmt::Arguments<'_>| match form {
         Form::Text => say(text),
         Form::Json => Ok(()),
     };
     let mut keeper = how.kept.open()?;
     recovered(&mut keeper, how.dry_run)?;
-    let mut lab = keeper.saved.state.lab.clone();
+    let saved = keeper.saved.clone();
+    // Who only wants to know keeps nobody from changing something meanwhile.
+    let keeper = (!how.dry_run).then_some(keeper);
+    let mut lab = saved.state.lab.clone();
     let file = edit(&mut lab)?;
-    let prepared = keeper.prepare(lab, file.as_ref(), Verify::AsTheLabSays)?;
+    let prepared = prepare(&saved, lab, file.as_ref(), Verify::AsTheLabSays)?;
     match form {
         Form::Text => report(&prepared)?,
         Form::Json => {
@@ -279,15 +291,15 @@ fn changed(
             prepared.idle.iter().for_each(|g| note(format_args!("weir: {g}")));
         }
     }
-    if keeper.is_done(&prepared) {
-        let n = keeper.saved.state.revision;
+    if prepared.is_done(&saved) {
+        let n = saved.state.revision;
         tell(format_args!("nothing differs; revision {n} holds"))?;
-        return Ok(Some(keeper));
+        return Ok(Some(Done { saved, ..Done::default() }));
     }
-    if how.dry_run {
+    let Some(mut keeper) = keeper else {
         tell(format_args!("nothing was touched"))?;
         return Ok(None);
-    }
+    };
     keeper.make(prepared)?;
     for b in &keeper.became {
         let (pause, lost) = (b.longest_pause_ns / 1000, b.lost);
@@ -305,7 +317,8 @@ fn changed(
         tell(format_args!("{}: {held}; {} lost", m.node, m.lost))?;
     }
     tell(format_args!("done; revision {} holds", keeper.saved.state.revision))?;
-    Ok(Some(keeper))
+    let Keeper { saved, moved, became, .. } = keeper;
+    Ok(Some(Done { saved, moved, became }))
 }
 
 /// Makes a change of the lab that nobody asked for at a terminal. Says which revision holds then.
