@@ -51,12 +51,17 @@ fn nobody(e: io::Error, text: String) -> Error {
     }
 }
 
-/// Why a conversation ended. What TLS refuses somebody has said.
-fn broken(e: &io::Error, text: String) -> Error {
+/// Why a conversation with somebody ended. What TLS refuses he has said; who is late to shake hands, or takes nothing, is late.
+fn broken(shown: &str, e: &io::Error) -> Error {
     match e.kind() {
-        ErrorKind::InvalidData => Error::msg(text),
-        _ => NoAnswer(text).into(),
+        ErrorKind::InvalidData => Error::msg(format!("{shown}: {}", io_in_words(e))),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => late(shown),
+        _ => NoAnswer(format!("{shown}: {}", io_in_words(e))).into(),
     }
+}
+
+fn late(shown: &str) -> Error {
+    NoAnswer(format!("{shown}: no answer within {} s", ANSWER.as_secs())).into()
 }
 
 /// A connection.
@@ -172,7 +177,7 @@ impl Client {
         match self.lines.send(&bytes, ANSWER) {
             // Whoever hung up without listening has said why.
             Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-            other => other.map_err(|e| broken(&e, format!("{}: {}", self.shown, io_in_words(&e)))),
+            other => other.map_err(|e| broken(&self.shown, &e)),
         }
     }
 
@@ -184,11 +189,9 @@ impl Client {
         let shown = &self.shown;
         let line = self.lines.next(ANSWER).map_err(|e| match e {
             NoLine::End => NoAnswer(format!("{shown}: the data plane has ended")).into(),
-            NoLine::Late => {
-                NoAnswer(format!("{shown}: no answer within {} s", ANSWER.as_secs())).into()
-            }
+            NoLine::Late => late(shown),
             NoLine::TooLong => anyhow!("{shown}: not weir's: a line without an end"),
-            NoLine::System(e) => broken(&e, format!("{shown}: {}", io_in_words(&e))),
+            NoLine::System(e) => broken(shown, &e),
         })?;
         let reply = serde_json::from_slice(&line)
             .map_err(|e| anyhow!("{shown}: not weir's answer: {e}"))?;
@@ -222,5 +225,22 @@ impl Client {
     /// The system has no descriptor left.
     pub fn hang_up(&self) -> io::Result<impl Fn() + Send + 'static> {
         self.lines.link().hang_up()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host that hangs takes no bytes, or does not shake hands: both are no answer, and none of the system's words.
+    #[test]
+    fn who_is_late_is_told_as_late_whatever_was_waited_for() {
+        for kind in [ErrorKind::WouldBlock, ErrorKind::TimedOut] {
+            let e = broken("h:6680", &io::Error::from(kind));
+            assert_eq!(e.to_string(), "h:6680: no answer within 30 s");
+            assert!(e.is::<NoAnswer>());
+        }
+        let e = broken("h", &io::Error::from_raw_os_error(11));
+        assert_eq!(e.to_string(), "h: no answer within 30 s");
     }
 }
