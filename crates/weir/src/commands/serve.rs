@@ -2,12 +2,12 @@
 //!
 //! Room: arguments, signals and what is printed; `crate::serve` does it.
 
-use super::say::{put, tell};
+use super::say::{complain, put, tell};
 use crate::serve::openapi::openapi;
-use crate::serve::plan::{Given, Plan};
+use crate::serve::plan::{Given, Plan, Shown};
 use crate::serve::service;
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,8 @@ use std::path::PathBuf;
                   Whoever asks shows a token ('weir token add'). It listens on the loopback; \
                   elsewhere by TLS alone. docs/guide/api.md describes it, --openapi prints what is \
                   where.\n\n\
-                  It runs until SIGINT or SIGTERM. The data planes go on without it.",
+                  It runs until SIGINT or SIGTERM. The data planes go on without it. SIGHUP reads its certificate \
+                  again.",
     after_long_help = "Examples:\n  \
                        weir token add --role operator >token\n  \
                        weir serve &\n  \
@@ -57,14 +58,30 @@ pub fn run(args: &Args) -> Result<()> {
     let (listen, tokens, store) = (args.listen, args.tokens.clone(), args.store.clone());
     let plan = Plan::load(args.config.as_deref(), Given { listen, tokens, store })?;
     let scheme = if plan.tls.is_some() { "https" } else { "http" };
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("taking signals")?;
+    let tls = plan.tls.clone();
+    tls.iter().filter_map(|t| t.out_of_time()).for_each(complain);
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     std::thread::Builder::new().name("weir-signals".to_owned()).spawn(move || {
-        signals.forever().next();
+        for _ in signals.forever().take_while(|s| *s == SIGHUP) {
+            renew(tls.as_deref());
+        }
         // Whoever waited may have ended.
         let _ = stop.send(());
     })?;
     service::run(plan, |at| tell(format_args!("serving at {scheme}://{at}")), async {
         let _ = stopped.await;
     })
+}
+
+/// On SIGHUP: all else is read when it is needed, or fixed.
+fn renew(tls: Option<&Shown>) {
+    let Some(tls) = tls else {
+        return tell("SIGHUP: there is no certificate to be read again");
+    };
+    match tls.renew() {
+        Ok(()) => tell("certificate read again: connections from now on have it"),
+        Err(e) => complain(format_args!("SIGHUP: {e:#}; the certificate of before is shown")),
+    }
+    tls.out_of_time().iter().for_each(complain);
 }

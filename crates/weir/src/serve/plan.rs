@@ -7,11 +7,12 @@ use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
 use crate::net::change::Verify;
+use crate::openflow::tls::{in_words, out_of_time};
 use anyhow::Result;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -48,7 +49,7 @@ pub struct Plan {
     /// Where.
     pub listen: SocketAddr,
     /// By TLS.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Arc<Shown>>,
     /// File of tokens.
     pub tokens: PathBuf,
     /// The store.
@@ -57,6 +58,49 @@ pub struct Plan {
     pub verify: Verify,
     /// What is done with the lab's guards.
     pub guards: Guards,
+}
+
+/// A certificate that is shown, and read again when it is renewed.
+#[derive(Debug)]
+pub struct Shown {
+    certificate: PathBuf,
+    key: PathBuf,
+    now: Mutex<Arc<ServerConfig>>,
+}
+
+impl Shown {
+    /// That of these files.
+    ///
+    /// # Errors
+    /// Which can't be used, and why.
+    pub fn of(certificate: PathBuf, key: PathBuf) -> Result<Self> {
+        let now = Mutex::new(server(&certificate, &key)?);
+        Ok(Self { certificate, key, now })
+    }
+
+    /// What connections are made with now.
+    pub fn now(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the files have now is shown from now on.
+    ///
+    /// # Errors
+    /// As [`Shown::of`]; what was shown before is still.
+    pub fn renew(&self) -> Result<()> {
+        let new = server(&self.certificate, &self.key)?;
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(())
+    }
+
+    /// Why nobody will take it, if it is out of its time.
+    pub fn out_of_time(&self) -> Option<String> {
+        let why = out_of_time(&chain(&self.certificate).ok()?)?;
+        Some(format!(
+            "certificate {}: {why}: nobody takes it, renew it",
+            self.certificate.display()
+        ))
+    }
 }
 
 /// What arguments say in the file's stead.
@@ -86,7 +130,7 @@ impl Plan {
             base = path.parent().unwrap_or(Path::new("")).to_owned();
         }
         let beside = |p: PathBuf| base.join(p);
-        let tls = file.tls.map(|t| server(&beside(t.certificate), &beside(t.key))).transpose()?;
+        let tls = file.tls.map(|t| Shown::of(beside(t.certificate), beside(t.key))).transpose()?;
         let listen = given.listen.or(file.listen).unwrap_or(DEFAULT);
         if tls.is_none() && !listen.ip().is_loopback() {
             let text =
@@ -97,7 +141,7 @@ impl Plan {
         let default_store = crate::net::store::default_path;
         Ok(Self {
             listen,
-            tls,
+            tls: tls.map(Arc::new),
             tokens: given.tokens.or(file.tokens.map(beside)).unwrap_or_else(default_tokens),
             store: given.store.or(file.store.map(beside)).unwrap_or_else(default_store),
             verify: if file.verify { Verify::Always } else { Verify::AsTheLabSays },
@@ -111,21 +155,27 @@ impl Plan {
 /// # Errors
 /// Which file can't be used, and why.
 pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
-    let wrong = |p: &Path, what: &str| bad_input(format_args!("{}: {what}", p.display()));
-    let read = |p: &Path| read_file(p).map_err(bad_input);
-    let chain: Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(read(certificate)?.as_bytes()).collect();
-    let chain = chain.ok().filter(|c| !c.is_empty());
-    let chain = chain.ok_or_else(|| wrong(certificate, "no certificate in PEM in it"))?;
-    let secret = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())
+    let secret = PrivateKeyDer::from_pem_slice(read_file(key).map_err(bad_input)?.as_bytes())
         .map_err(|_| wrong(key, "no private key in PEM in it"))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, secret)
-        .map_err(|e| wrong(key, &crate::openflow::tls::in_words(&e)))?;
+        .with_single_cert(chain(certificate)?, secret)
+        .map_err(|e| wrong(key, &in_words(&e)))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+fn wrong(p: &Path, what: &str) -> anyhow::Error {
+    bad_input(format_args!("{}: {what}", p.display()))
+}
+
+/// A certificate, and behind it whoever has signed it.
+fn chain(certificate: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let text = read_file(certificate).map_err(bad_input)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let all = all.ok().filter(|c| !c.is_empty());
+    all.ok_or_else(|| wrong(certificate, "no certificate in PEM in it"))
 }
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ pub fn run(
     let bound = std::net::TcpListener::bind(plan.listen)
         .with_context(|| format!("{}: choose another --listen", plan.listen))?;
     bound.set_nonblocking(true)?;
-    let tls = plan.tls.clone().map(TlsAcceptor::from);
+    let shown = plan.tls.clone();
+    let tls = move || shown.as_ref().map(|s| TlsAcceptor::from(s.now()));
     let what = plan.guards;
     let app = Arc::new(App::new(plan)?);
     let runtime =
@@ -88,12 +89,18 @@ async fn watch(app: Arc<App>) {
     }
 }
 
-/// Serves clients, each with limits, for ever. Where there is no room, one that has asked for nothing goes.
-pub async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+/// Serves clients, each with limits and by what `tls` is when it comes, for ever. Where there is no room, one that has
+/// asked for nothing goes.
+pub async fn accept(listener: TcpListener, tls: impl Fn() -> Option<TlsAcceptor>, router: Router) {
     at_most(MOST, listener, tls, router).await;
 }
 
-async fn at_most(most: usize, listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
+async fn at_most(
+    most: usize,
+    listener: TcpListener,
+    tls: impl Fn() -> Option<TlsAcceptor>,
+    router: Router,
+) {
     let room = Arc::new(Room::new(most));
     let lines = Lines::new("api".to_owned());
     loop {
@@ -107,12 +114,12 @@ async fn at_most(most: usize, listener: TcpListener, tls: Option<TlsAcceptor>, r
         };
         let Some(place) = room.enter() else {
             lines.tell(format_args!("{from} refused: {most} clients have requests at work"));
-            refuse(most, tcp, tls.as_ref());
+            refuse(most, tcp, tls().as_ref());
             continue;
         };
         // A socket that refuses has gone already.
         let _ = tcp.set_nodelay(true);
-        let (tls, router) = (tls.clone(), router.clone());
+        let (tls, router) = (tls(), router.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = serve(tcp, tls, router, Arc::clone(&place.client)) => {}
@@ -192,7 +199,7 @@ mod tests {
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let at = listener.local_addr().unwrap();
-            tokio::spawn(at_most(2, listener, None, router));
+            tokio::spawn(at_most(2, listener, || None, router));
             timeout(END, ask(at)).await.unwrap();
         });
     }

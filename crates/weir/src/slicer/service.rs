@@ -160,7 +160,7 @@ pub fn run(
             told("FlowVisor's names", bound.local_addr()?);
             let router = router(Tokens::new(s.plan.tokens.clone()), s.orders);
             let tls = s.plan.tls.clone().map(TlsAcceptor::from);
-            tokio::spawn(http::accept(TcpListener::from_std(bound)?, tls, router));
+            tokio::spawn(http::accept(TcpListener::from_std(bound)?, move || tls.clone(), router));
             document = Some(s.document);
         }
         let obey = async {
