@@ -146,9 +146,12 @@ fn scripts_around_fvctl_go_on_working_and_what_they_changed_outlives_a_kill() {
     for t in [&upper, &reader] {
         assert_eq!(
             s.call(t, "remove-slice", json!({ "slice-name": "upper" })).unwrap_err().0,
-            -32601
+            -32000
         );
     }
+
+    let datapath = s.call(&upper, "list-datapath-info", json!({ "dpid": "1" })).unwrap_err();
+    assert_eq!(datapath.0, -32000, "{}", datapath.1);
 
     let update = json!({ "slice-name": "middle", "controller-port": 10009, "flowmod-limit": 7 });
     assert_eq!(s.call(&admin, "update-slice", update), Ok(Value::Bool(true)));

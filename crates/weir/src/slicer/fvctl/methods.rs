@@ -67,7 +67,7 @@ fn asked(running: &Running<'_>, held: &mut Document, call: &Call) -> Result<Valu
         "add-slice" | "update-slice" | "remove-slice" | "add-flowspace" | "update-flowspace"
         | "remove-flowspace" => {
             if call.who != Who::Admin {
-                return Err(Refused::method(format!("{m}: is an operator's: ask one")));
+                return Err(Refused::denied(format!("{m}: is an operator's: ask one")));
             }
             let mut new = held.clone();
             match m {
@@ -184,7 +184,7 @@ fn datapath(
     object: &Map<String, Value>,
 ) -> Result<u64, Refused> {
     if matches!(call.who, Who::Slice(_)) {
-        return Err(Refused::method("datapaths are an operator's and a reader's to look at"));
+        return Err(Refused::denied("datapaths are an operator's and a reader's to look at"));
     }
     let given = object.get("dpid").and_then(Value::as_str).and_then(dpid);
     let id = given.ok_or_else(|| Refused::params("dpid: is needed, as list-datapaths shows it"))?;

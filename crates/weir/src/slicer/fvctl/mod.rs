@@ -43,7 +43,7 @@ pub enum Who {
 /// Why a request was not answered: JSON-RPC's code, and a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// -32700 to -32600, as JSON-RPC 2.0 §5.1 has them.
+    /// -32700 to -32600 as JSON-RPC 2.0 §5.1 has them, and -32000, which it leaves to servers.
     pub code: i32,
     /// What, and how to mend it.
     pub text: String,
@@ -53,6 +53,10 @@ impl Refused {
     /// The method is not there.
     pub fn method(text: impl Into<String>) -> Self {
         Self { code: -32601, text: text.into() }
+    }
+    /// The method is there, and the caller may not.
+    pub fn denied(text: impl Into<String>) -> Self {
+        Self { code: -32000, text: text.into() }
     }
     /// What was asked can't be.
     pub fn params(text: impl Into<String>) -> Self {
