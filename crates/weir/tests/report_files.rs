@@ -101,3 +101,38 @@ fn what_is_refused_is_one_line() {
         assert_eq!(said.lines().count(), if name == "." { 5 } else { 1 }, "{said}");
     }
 }
+
+/// A limit on a file's size stands for a full disk: what was there is as it was, and nothing else is.
+#[test]
+fn what_can_not_be_written_leaves_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let seed = std::fs::read(root().join("fuzz/seeds/measure_document/all")).unwrap();
+    std::fs::write(dir.path().join("one.json"), seed).unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let outs = [&["--out", "page.html"][..], &["--jsonl", "facts"], &["--csv", "tables"]];
+    let o = weir(dir.path(), &[&["one.json"][..], &outs.concat()].concat());
+    assert!(o.status.success(), "{}", err(&o));
+    let there = || {
+        let all = |d: &Path| -> Vec<PathBuf> {
+            std::fs::read_dir(d).unwrap().map(|e| e.unwrap().path()).collect()
+        };
+        let mut files = [all(dir.path()), all(&at("tables"))].concat();
+        files.retain(|p| p.is_file() && *p != at("one.json"));
+        files.sort();
+        files
+    };
+    let files = there();
+    files.iter().for_each(|p| std::fs::write(p, "old").unwrap());
+    assert!(files.len() > 4, "{files:?}");
+    for args in outs {
+        let limited = r#"trap "" XFSZ; ulimit -f 0; exec "$0" report one.json "$@""#;
+        let mut c = Command::new("bash");
+        c.args(["-c", limited, env!("CARGO_BIN_EXE_weir")]).args(args).current_dir(dir.path());
+        let o = c.output().unwrap();
+        assert_eq!(o.status.code(), Some(2), "{args:?}: {}", err(&o));
+        assert!(err(&o).contains("File too large"), "{}", err(&o));
+        assert_eq!(there(), files, "{args:?}");
+        let is_old = |p: &PathBuf| std::fs::read_to_string(p).unwrap() == "old";
+        assert!(files.iter().all(is_old), "{args:?}");
+    }
+}

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use weir_measure::document::comparison::{self, Comparison};
+use weir_measure::document::whole::{self, Whole};
 use weir_measure::document::{Document, file};
 use weir_measure::report;
 
@@ -76,10 +77,12 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some((dir, files)) = &tables {
         std::fs::create_dir_all(dir)
             .map_err(|e| fault::file(format_args!("--csv {}", dir.display()), &e))?;
-        for (name, text) in files {
-            let path = dir.join(name);
-            std::fs::write(&path, text).map_err(|e| fault::file(path.display(), &e))?;
-        }
+        let mut all = Whole::default();
+        files
+            .iter()
+            .try_for_each(|(name, text)| all.write(&dir.join(name), text))
+            .map_err(bad_input)?;
+        all.finish().map_err(bad_input)?;
         note(format_args!("{} files of CSV are in {}", files.len(), dir.display()));
     }
     if let Some(path) = &args.jsonl {
@@ -109,7 +112,7 @@ fn write(path: &Path, text: &str, what: &str) -> Result<()> {
     if path == Path::new("-") {
         return put(text);
     }
-    std::fs::write(path, text).map_err(|e| fault::file(path.display(), &e))?;
+    whole::write(path, text).map_err(bad_input)?;
     note(format_args!("{what} is in {}", path.display()));
     Ok(())
 }
