@@ -165,3 +165,15 @@ fn agents_that_can_not_be_asked_are_told_in_a_line() {
         assert!(!said.contains("hidden") && !said.contains("12345678"), "{said}");
     }
 }
+
+/// As for everything else that was asked for: said, and no success. What was measured is printed.
+#[test]
+fn a_conversation_that_can_not_be_saved_is_no_success() {
+    let d = Device::start("honest");
+    let done = echo(&d.at, &["--pcap", "/dev/full"]);
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    let line = said.lines().last().unwrap_or_default();
+    assert!(line.contains("--pcap: the conversation is not saved whole: /dev/full: "), "{said}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("echo replies repeat"));
+}

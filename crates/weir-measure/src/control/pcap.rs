@@ -8,8 +8,10 @@
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use weir_io::capture_file::{Direction, Format, Writer};
+use weir_io::file::trouble;
 use weir_packet::{DeviceError, Nanos};
 use weir_wire::build::{Frame, Transport};
 use weir_wire::tcp;
@@ -28,7 +30,12 @@ pub struct Conversation {
     seq: [u32; 2],
     frame: Vec<u8>,
     error: Option<io::Error>,
+    path: PathBuf,
+    unsaved: Unsaved,
 }
+
+/// Why a conversation is not saved whole, once it has ended; whoever asked for it has this.
+pub type Unsaved = Arc<OnceLock<String>>;
 
 fn v4(a: Option<SocketAddr>, host: u8) -> SocketAddrV4 {
     match a {
@@ -54,7 +61,21 @@ impl Conversation {
         let mut to = Writer::new(file, Format::Pcapng, u32::MAX).map_err(fail)?;
         to.add_interface("control").map_err(fail)?;
         let nobody = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-        Ok(Self { to, us: nobody, them: nobody, seq: [1, 1], frame: Vec::new(), error: None })
+        Ok(Self {
+            to,
+            us: nobody,
+            them: nobody,
+            seq: [1, 1],
+            frame: Vec::new(),
+            error: None,
+            path: path.to_owned(),
+            unsaved: Unsaved::default(),
+        })
+    }
+
+    /// What will be said in the end where it could not be saved.
+    pub fn unsaved(&self) -> Unsaved {
+        Arc::clone(&self.unsaved)
     }
 
     /// A new connection begins.
@@ -106,6 +127,11 @@ impl Conversation {
     /// The first thing that went wrong with the file.
     pub fn finish(&mut self) -> io::Result<()> {
         let flushed = self.to.flush();
-        self.error.take().map_or(flushed, Err)
+        let done = self.error.take().map_or(flushed, Err);
+        if let Err(e) = &done {
+            // Once: a conversation ends once.
+            let _ = self.unsaved.set(format!("{}: {}", self.path.display(), trouble(e)));
+        }
+        done
     }
 }

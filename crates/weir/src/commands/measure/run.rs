@@ -3,7 +3,7 @@
 use super::device::{Device, Wanted};
 use super::target::Target;
 use super::{RunArgs, given, kept, one};
-use crate::commands::say::{note, put};
+use crate::commands::say::{complain, note, put};
 use crate::commands::style::{Progress, Style, Verdict};
 use crate::fault::{self, bad_input};
 use anyhow::{Result, anyhow, bail};
@@ -32,6 +32,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
         return Err(bad_input("--capture: one directory holds the frames of one switch"));
     }
     let mut pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
+    let unsaved = pcap.as_ref().map(Conversation::unsaved);
     for (option, dir) in [("--out", &args.out), ("--capture", &args.capture)] {
         if let Some(dir) = dir {
             std::fs::create_dir_all(dir)
@@ -59,7 +60,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
         watched(&name, ask, target, &stop)
     };
     if let [alone] = &wanted[..] {
-        return keep_one(args, &entry.about.name, measure(alone)?);
+        let done = measure(alone).and_then(|d| keep_one(args, &entry.about.name, d));
+        return and_saved(done, unsaved.as_ref().and_then(|u| u.get()));
     }
     let mut documents = Vec::new();
     for w in &wanted {
@@ -84,6 +86,20 @@ fn watched(name: &str, ask: one::Ask, target: Target, stop: &AtomicBool) -> Resu
     let done = one::run(ask, target, &mut watch, stop);
     progress.clear();
     done
+}
+
+/// A conversation that was asked for and is not whole is no success.
+fn and_saved(done: Result<()>, unsaved: Option<&String>) -> Result<()> {
+    let Some(why) = unsaved else { return done };
+    let why = format!("--pcap: the conversation is not saved whole: {why}");
+    match done {
+        Ok(()) => Err(anyhow!(why)),
+        // The reason why it ended is the last line.
+        Err(e) => {
+            complain(why);
+            Err(e)
+        }
+    }
 }
 
 /// What was measured is printed whether or not it can be written.
