@@ -192,3 +192,25 @@ fn a_switch_that_does_not_come_back_has_its_flows_kept() {
     assert_eq!(last_line(&done), wanted);
     assert!(path.exists());
 }
+
+/// It would take the first one's rules for the switch's flows, and put those back.
+#[test]
+fn a_switch_that_is_measured_is_not_measured_by_another() {
+    let d = Device::start();
+    let first = Running::start(&d, Some("--out"), "60");
+    let path = first.kept();
+    let second = Running::start(&d, Some("--out"), "60");
+    let (done, _second_dir) = second.end();
+    assert_eq!(done.status.code(), Some(1));
+    let line = last_line(&done);
+    let who = format!("another measurement has it (process {}): wait", first.child.id());
+    assert!(line.contains("--switch tcp:") && line.contains(&who), "{line}");
+    assert!(path.exists());
+    signal_to(&first.child, Signal::INT);
+    let (_, _first_dir) = first.end();
+    assert!(!path.exists());
+    // It is free again.
+    let third = Running::start(&d, Some("--out"), "0.2");
+    let (done, _third_dir) = third.end();
+    assert!(done.status.success(), "{}", last_line(&done));
+}

@@ -2,6 +2,7 @@
 //! measured as often as one likes.
 
 use super::SwitchArgs;
+use super::claim::Claims;
 use super::lab::{Kind, Lab};
 use super::target::{self, Target};
 use super::{given, wires};
@@ -28,9 +29,21 @@ pub enum Wanted {
 /// A switch that is there.
 pub enum Device<'a> {
     /// By its address.
-    Given(&'a SwitchArgs),
+    Given {
+        /// How it is reached.
+        args: &'a SwitchArgs,
+        /// Nobody else measures it until this is dropped.
+        _claims: Claims,
+    },
     /// Made here; gone when this is dropped.
-    Made(Box<Lab>, Option<&'a str>),
+    Made {
+        /// Where it is.
+        lab: Box<Lab>,
+        /// Another name than its own.
+        name: Option<&'a str>,
+        /// Of the user's interfaces.
+        _claims: Claims,
+    },
     /// Wires that are made for each measurement.
     Wires,
 }
@@ -119,15 +132,25 @@ impl SwitchArgs {
         Ok(())
     }
 
+    /// The switch and all interfaces, for as long as they are measured.
+    fn claims(&self) -> Result<Claims> {
+        let mut claims = Claims::default();
+        self.switch.iter().try_for_each(|address| claims.switch(address))?;
+        self.ports.iter().try_for_each(|port| claims.interface("--ports", port))?;
+        self.wire.iter().try_for_each(|port| claims.interface("--wire", port))?;
+        Ok(claims)
+    }
+
     /// Makes the switch, if it is to be made.
     ///
     /// # Errors
-    /// It can't be made here.
+    /// It can't be made here, or another measurement has it.
     pub fn device(&self, wanted: &Wanted) -> Result<Device<'_>> {
         match wanted {
-            Wanted::Given => Ok(Device::Given(self)),
+            Wanted::Given => Ok(Device::Given { args: self, _claims: self.claims()? }),
             Wanted::Lab(kind) => {
-                Ok(Device::Made(Box::new(Lab::start(kind.clone())?), self.name.as_deref()))
+                let (_claims, name) = (self.claims()?, self.name.as_deref());
+                Ok(Device::Made { lab: Box::new(Lab::start(kind.clone())?), name, _claims })
             }
             Wanted::Wires => Ok(Device::Wires),
         }
@@ -164,7 +187,10 @@ impl FromStr for Wanted {
 pub fn make(wanted: &Wanted) -> Result<Device<'static>> {
     match wanted {
         Wanted::Given => bail!("a switch that is there is not made"),
-        Wanted::Lab(kind) => Ok(Device::Made(Box::new(Lab::start(kind.clone())?), None)),
+        Wanted::Lab(kind) => {
+            let lab = Box::new(Lab::start(kind.clone())?);
+            Ok(Device::Made { lab, name: None, _claims: Claims::default() })
+        }
         Wanted::Wires => Ok(Device::Wires),
     }
 }
@@ -191,16 +217,18 @@ impl Device<'_> {
     pub fn target(&self, about: &About) -> Result<Target> {
         match (self, about.on) {
             // Ports that are wired to a switch are no wire.
-            (Self::Given(args), On::Wire) if args.switch.is_some() => {
+            (Self::Given { args, .. }, On::Wire) if args.switch.is_some() => {
                 wires::target(&args.wire, None)
             }
-            (Self::Given(args), On::Wire) => wires::target(&args.ports, args.name.as_deref()),
-            (Self::Made(..) | Self::Wires, On::Wire) => wires::target(&[], None),
+            (Self::Given { args, .. }, On::Wire) => {
+                wires::target(&args.ports, args.name.as_deref())
+            }
+            (Self::Made { .. } | Self::Wires, On::Wire) => wires::target(&[], None),
             (Self::Wires, On::Switch) => {
                 bail!("{} needs a switch, and there are but wires", about.name)
             }
-            (Self::Given(args), On::Switch) => target::given(args),
-            (Self::Made(lab, name), On::Switch) => target::made(lab, *name),
+            (Self::Given { args, .. }, On::Switch) => target::given(args),
+            (Self::Made { lab, name, .. }, On::Switch) => target::made(lab, *name),
         }
     }
 }

@@ -4,11 +4,13 @@
 //!
 //! - `given`: the module and its parameters. `device`: the switches that are meant; `lab` makes one where
 //!   none is at hand, `target` is the way to one, by TLS where `secure` is; `agent` is its SNMP agent.
+//! - `claim`: that nobody else measures the same meanwhile.
 //! - `reset`: a switch's reset, by a command or of a lab's process.
 //! - `flows`: the flows of the user's switch, in a file meanwhile.
 //! - `one`: one module on one switch, for `run`, `suite` and the studies.
 
 mod agent;
+mod claim;
 pub mod device;
 mod floor;
 mod flows;

@@ -46,8 +46,8 @@ pub fn run(args: &RunArgs) -> Result<()> {
         let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
         let ask = one::Ask { entry, params, manner, pcap: pcap.take(), out: args.out.clone() };
         let name = match &device {
-            Device::Given(_) => module.clone(),
-            Device::Made(..) | Device::Wires => format!("{module} on {}", wanted.name()),
+            Device::Given { .. } => module.clone(),
+            Device::Made { .. } | Device::Wires => format!("{module} on {}", wanted.name()),
         };
         let mut target = device.target(&ask.entry.about)?;
         if let Some(dir) = &args.capture {
