@@ -150,8 +150,7 @@ pub fn join(
                     return Err(Fault::new(&profile.file, text));
                 };
                 contention = lost(c, processor.clock_hz);
-                let waiting = (tasks.len() as f64 / f64::from(cores)).ceil() - 1.0;
-                turn_s = waiting * c.timeslice_s;
+                turn_s = turn(c, tasks.len(), f64::from(cores));
             }
             limits.push(Limit {
                 name: "core".into(),
@@ -240,6 +239,11 @@ fn of_memory(done: &[Doing], p: &Processor, cores: u32, taken: u32) -> Vec<Limit
 /// The part of the time that changes of context take.
 pub fn lost(c: &Contention, clock_hz: f64) -> f64 {
     c.context_cycles / (c.context_cycles + c.timeslice_s * clock_hz)
+}
+
+/// The longest that a frame waits for its turn where so many tasks share cores, in seconds.
+pub(crate) fn turn(c: &Contention, tasks: usize, cores: f64) -> f64 {
+    ((tasks as f64 / cores).ceil() - 1.0).max(0.0) * c.timeslice_s
 }
 
 /// How far an estimate's cycles may be off, as a part of them.

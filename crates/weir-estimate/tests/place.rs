@@ -214,6 +214,26 @@ fn chains_take_the_switch_along() {
     assert!(joined * 1.0 + 1e-9 >= 1.0);
 }
 
+/// As `estimate chain --shared` says: who shares cores waits for its turn, which no latency counts.
+#[test]
+fn a_chain_on_a_shared_core_says_how_long_its_turn_takes() {
+    let chain = "[[function]]\nname = \"c\"\nchain = [\"l2-basic\", \"mpls-switch\"]\nrate = \"0.1 Mpps\"\n\
+                 burst = 1\nlatency = \"1 ms\"\n";
+    let plan = placed(&format!("{}{chain}", hosts(1)));
+    assert_eq!(plan.places[0].need.takes[0], 1.0);
+    let slice = PROFILES["xeon-e5-2690v2"].contention.as_ref().expect("a scheduler").timeslice_s;
+    // Two functions and the switch: two of them come before.
+    assert_eq!(plan.places[0].need.turn_s, 2.0 * slice);
+    let told = format!("a frame waits up to {:.1} ms for its turn", 2e3 * slice);
+    assert!(
+        plan.notes.iter().any(|n| n.starts_with("'c': ") && n.contains(&told)),
+        "{:?}",
+        plan.notes
+    );
+    let alone = placed(&format!("{}{}", hosts(1), function("f", "l2-basic", 1.0)));
+    assert!(alone.notes.is_empty(), "{:?}", alone.notes);
+}
+
 #[test]
 fn openstack_is_told_what_the_switch_takes() {
     let text = format!("{}switch_cores = 2\n{}", hosts(2), function("f", "l2-basic", 1.0));

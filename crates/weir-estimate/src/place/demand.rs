@@ -3,7 +3,7 @@
 //! Room: estimates. Called by `place`.
 
 use super::request::{Demand, Request};
-use crate::chain::{Chain, Cores, join};
+use crate::chain::{Chain, Cores, join, turn};
 use crate::estimate::{Estimate, Mode, Question, Target, WIRE_BYTES, estimate_again, fewest, gbps};
 use crate::fault::{Fault, unknown};
 use crate::locality::Memo;
@@ -24,6 +24,9 @@ pub struct Need {
     pub busy: f64,
     /// What a frame takes, in seconds.
     pub latency_s: f64,
+    /// The longest that it waits besides where a chain's functions take turns at their cores: a scheduler's doing, and no part
+    /// of `latency_s`.
+    pub turn_s: f64,
 }
 
 /// A placement, as numbers.
@@ -264,7 +267,14 @@ fn need(
         };
         return Ok(Err(Unfit { why, mends }));
     }
-    Ok(Ok(Need { takes: [cores, wire, dram * line * mpps / 1e3, memory], busy: load, latency_s }))
+    // The switch is a task, too.
+    let tasks = d.functions.len() + 1;
+    let turn_s = match &profile.contention {
+        Some(c) if !alone => turn(c, tasks, cores),
+        _ => 0.0,
+    };
+    let takes = [cores, wire, dram * line * mpps / 1e3, memory];
+    Ok(Ok(Need { takes, busy: load, latency_s, turn_s }))
 }
 
 /// Whether a bound is one that a function's cores move: what cards and main memory give, a host's functions share.

@@ -334,6 +334,15 @@ fn plan(
         host.used.iter_mut().zip(n.takes).for_each(|(u, t)| *u += t);
         places.push(Place { name: wanted.name.clone(), host: host.name.clone(), need: *n });
     }
-    let notes = problem.notes.clone();
+    let mut notes = problem.notes.clone();
+    notes.extend(places.iter().filter(|p| p.need.turn_s > 0.0).map(|p| {
+        format!(
+            "'{}': its functions and the switch share {:.0} of the cores of {}: a frame waits up to {:.1} ms for its turn, which is not in its latency",
+            p.name,
+            p.need.takes[0],
+            p.host,
+            p.need.turn_s * 1e3
+        )
+    }));
     Plan { places, hosts, objective: value(problem, objective, a), bound, optimal, notes }
 }
