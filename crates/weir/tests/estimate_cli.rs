@@ -347,3 +347,24 @@ fn what_is_read_is_not_written_over() {
     let again = ["estimate", "refine", &measured, P[0], &profile, "--out", &profile];
     assert!(weir(&again).status.success());
 }
+
+#[test]
+fn a_sweep_says_what_its_target_takes_and_has_each_axis_once() {
+    let sweep = |more: &[&str]| {
+        let args = ["estimate", "sweep", "l2-basic", P[0], P[1], "--over", "frame=64,128"];
+        weir(&[&args[..], more].concat())
+    };
+    let o = sweep(&["--over", "frame=256"]);
+    let said = String::from_utf8_lossy(&o.stderr).into_owned();
+    assert_eq!(o.status.code(), Some(2), "{said}");
+    assert!(said.contains("--over: 'frame' is there twice"), "{said}");
+    let o = sweep(&["--target", "20Mpps"]);
+    let text = String::from_utf8_lossy(&o.stdout).into_owned();
+    assert!(text.lines().next().unwrap().ends_with("for the target"), "{text}");
+    assert!(text.lines().nth(1).unwrap().trim_end().ends_with(" cores"), "{text}");
+    let o = sweep(&["--target", "20Mpps", "--csv"]);
+    let text = String::from_utf8_lossy(&o.stdout).into_owned();
+    assert!(text.lines().next().unwrap().ends_with(",bottleneck,target_cores"), "{text}");
+    let last = text.lines().nth(1).unwrap().rsplit(',').next().unwrap();
+    assert!(last.parse::<u32>().is_ok(), "{text}");
+}

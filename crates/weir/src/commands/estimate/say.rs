@@ -4,12 +4,24 @@
 
 use crate::commands::columns::Columns;
 use weir_estimate::Estimate;
-use weir_estimate::estimate::MAX_CORES;
+use weir_estimate::estimate::{MAX_CORES, Needed};
 
 /// A number with two decimals, or fewer where they are zero.
 pub fn number(v: f64) -> String {
     let text = format!("{v:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// How many cores a rate takes.
+pub fn cores(needed: &Needed) -> String {
+    match (needed.cores, &needed.hindered_by) {
+        (Some(c), _) => format!("{c} cores"),
+        (None, Some(by)) if by == "core" || by == "host" => {
+            format!("more than {MAX_CORES} cores")
+        }
+        (None, Some(by)) => format!("no number of cores: bound by {by}"),
+        (None, None) => "no number of cores".to_owned(),
+    }
 }
 
 /// The rates, the limits, and what binds.
@@ -60,15 +72,7 @@ pub fn answer(e: &Estimate) -> String {
         out += &hits.text();
     }
     if let Some(needed) = &e.needed {
-        let how = match (needed.cores, &needed.hindered_by) {
-            (Some(c), _) => format!("{c} cores"),
-            (None, Some(by)) if by == "core" || by == "host" => {
-                format!("more than {MAX_CORES} cores")
-            }
-            (None, Some(by)) => format!("no number of cores: bound by {by}"),
-            (None, None) => "no number of cores".to_owned(),
-        };
-        out += &format!("\nfor {} Mpps: {how}\n", n(needed.mpps));
+        out += &format!("\nfor {} Mpps: {}\n", n(needed.mpps), cores(needed));
     }
     for q in &e.quoted {
         out += &format!("\nquoted    {} = {}: {}\n", q.figure, n(q.value), q.source);

@@ -7,7 +7,7 @@ use super::{json, picture, say, shelf};
 use crate::commands::columns::Columns;
 use crate::commands::say::put;
 use crate::environment::Envelope;
-use crate::fault::{self, bad_input};
+use crate::fault::bad_input;
 use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use weir_estimate::locality::Memo;
 use weir_estimate::profile::Hardware;
 use weir_estimate::traffic::{Spread, Traffic};
 use weir_estimate::{Estimate, Mode, Profile, Question};
+use weir_measure::document::whole;
 
 /// Most points of a sweep.
 const MAX_POINTS: usize = 100_000;
@@ -175,6 +176,7 @@ struct ShownPoint {
 
 /// Sweeps.
 pub fn run(a: &Args) -> Result<()> {
+    once(&a.over)?;
     if let Some(svg) = &a.svg {
         shelf::spare(svg, "--svg", a.question.paths().chain(shelf::named(&a.function)))?;
     }
@@ -224,8 +226,8 @@ pub fn run(a: &Args) -> Result<()> {
     let names: Vec<&str> = a.over.iter().map(|x| x.name.as_str()).collect();
     if let Some(path) = &a.svg {
         let svg = picture::svg(&format!("{name} on {}", profile.name), &names, &points)?;
-        std::fs::write(path, svg)
-            .map_err(|e| fault::file(format_args!("--svg {}", path.display()), &e))?;
+        // Whole, or as it was.
+        whole::write(path, &svg).map_err(|e| bad_input(format_args!("--svg {e}")))?;
     }
     if a.json {
         let points = points.iter();
@@ -236,12 +238,24 @@ pub fn run(a: &Args) -> Result<()> {
         return put(&(serde_json::to_string(&shown)? + "\n"));
     }
     if a.csv {
-        return put(csv(&names, &points));
+        return put(csv(&names, &points, a.question.target.is_some()));
     }
     // Once for all points, by the most cores of any.
     let most = points.iter().map(|p| p.answer.cores).max().unwrap_or(0);
     let note = cores_beyond(&profile, most).map(|n| format!("\nnote: up to {n}\n"));
-    put(table(&names, &points) + &note.unwrap_or_default())
+    put(table(&names, &points, a.question.target.is_some()) + &note.unwrap_or_default())
+}
+
+/// Refuses a name that varies twice: the second would hide the first.
+fn once(over: &[Axis]) -> Result<()> {
+    let twice = |(n, x): &(usize, &Axis)| over.iter().take(*n).any(|o| o.name == x.name);
+    match over.iter().enumerate().find(twice) {
+        None => Ok(()),
+        Some((_, x)) => Err(bad_input(format!(
+            "--over: '{0}' is there twice: give all its values at once, as --over {0}=A,B",
+            x.name
+        ))),
+    }
 }
 
 const FIGURES: [&str; 8] = [
@@ -269,27 +283,37 @@ fn figures(e: &Estimate) -> [Option<f64>; 8] {
     ]
 }
 
-fn csv(names: &[&str], points: &[Point]) -> String {
-    let heads: Vec<&str> = names.iter().copied().chain(FIGURES).chain(["bottleneck"]).collect();
+fn csv(names: &[&str], points: &[Point], sought: bool) -> String {
+    let heads = names.iter().copied().chain(FIGURES).chain(["bottleneck"]);
+    let heads: Vec<&str> = heads.chain(sought.then_some("target_cores")).collect();
     let mut out = heads.join(",") + "\n";
     for p in points {
         let numbers = p.values.iter().copied().map(Some).chain(figures(&p.answer));
         let mut cells: Vec<String> =
             numbers.map(|v| v.map(|v| v.to_string()).unwrap_or_default()).collect();
         cells.push(p.answer.bottleneck.clone());
+        if sought {
+            let cores = p.answer.needed.as_ref().and_then(|n| n.cores);
+            cells.push(cores.map(|c| c.to_string()).unwrap_or_default());
+        }
         out += &(cells.join(",") + "\n");
     }
     out
 }
 
-fn table(names: &[&str], points: &[Point]) -> String {
-    let heads: Vec<&str> = names.iter().copied().chain(FIGURES).chain(["bound by"]).collect();
+/// `sought`: with the cores for the rate that was asked for.
+fn table(names: &[&str], points: &[Point], sought: bool) -> String {
+    let heads = names.iter().copied().chain(FIGURES).chain(["bound by"]);
+    let heads: Vec<&str> = heads.chain(sought.then_some("for the target")).collect();
     let mut table = Columns::new(&heads);
     for p in points {
         let numbers = p.values.iter().copied().map(Some).chain(figures(&p.answer));
         let mut cells: Vec<String> =
             numbers.map(|v| v.map_or_else(|| "-".to_owned(), say::number)).collect();
         cells.push(p.answer.bottleneck.clone());
+        if sought {
+            cells.push(p.answer.needed.as_ref().map_or_else(|| "-".to_owned(), say::cores));
+        }
         table.row(cells);
     }
     table.text()
