@@ -371,7 +371,7 @@ fn an_answer_without_an_end_is_told_as_that() {
     let e = on(&mut Toy { never_ends: true, ..Toy::default() }, "flow-insert", &[]).unwrap_err();
     assert_eq!(
         e,
-        "the switch did not end its answer to a statistics request within 10 s: 1 parts came, and each says that more follow"
+        "the switch did not end its answer to a statistics request within 10 s: each part that came (1) says that more follow"
     );
 }
 

@@ -87,7 +87,7 @@ impl Core {
         };
         if e.parts > 0 {
             return format!(
-                "the switch did not end its answer to {what} within {patience} s: {} parts came, and each says that more follow{misread}",
+                "the switch did not end its answer to {what} within {patience} s: each part that came ({}) says that more follow{misread}",
                 e.parts
             );
         }
