@@ -56,11 +56,13 @@ const ABOVE: u32 = 1 << 16;
 
 /// Has all frames treated as by a switch without OpenFlow, whatever flows say (1.3.5 §6.3.2). Where there is no room for the rule
 /// those that no flow takes are.
-pub(crate) fn set_alone(dp: &mut DataPlane, vid: Vid, alone: Alone) {
+pub(crate) fn set_alone(dp: &mut DataPlane, vid: Vid, alone: Alone, place: Placement) {
+    // No flow makes room for it: they would not come back to the TCAM by themselves.
+    let place = if place == Placement::Spill { Placement::Fast } else { place };
     let actions = [Action::Output(Out::Normal)].into();
     let spec = RuleSpec { priority: ABOVE, actions, ..blank() };
     let _ = match alone {
-        Alone::Yes => dp.add_rule(vid, 0, &spec, Placement::Spill).map(drop),
+        Alone::Yes => dp.add_rule(vid, 0, &spec, place).map(drop),
         Alone::No => dp.remove_rule(vid, 0, &spec.matcher, ABOVE).map(drop),
     };
 }

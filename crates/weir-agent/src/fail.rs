@@ -61,18 +61,19 @@ impl Switch {
             (_, true) => Miss::Controller,
             (_, false) => Miss::Drop,
         };
-        if self.miss == Some(wanted) {
+        let alone = if wanted == Miss::Normal { Alone::Yes } else { Alone::No };
+        if (self.miss, self.alone) == (Some(wanted), alone) {
             return Ok(());
         }
-        let (vid, actions) = (self.config.vid, wanted.actions());
-        let alone = |m| if m == Some(Miss::Normal) { Alone::Yes } else { Alone::No };
-        let (was, is) = (alone(self.miss), alone(Some(wanted)));
+        let (vid, place, actions) = (self.config.vid, self.config.placement, wanted.actions());
+        let differs = self.alone != alone;
         cx.plane.with(move |plane| {
             dp::set_miss(plane, vid, &actions);
-            if was != is {
-                dp::set_alone(plane, vid, is);
+            if differs {
+                dp::set_alone(plane, vid, alone, place);
             }
         })?;
+        self.alone = alone;
         self.miss = Some(wanted);
         Ok(())
     }

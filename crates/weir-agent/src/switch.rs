@@ -7,7 +7,7 @@ use crate::apply::{self, Event, Job, Setting};
 use crate::buffers::Buffers;
 use crate::config::Config;
 use crate::dp;
-use crate::fail::Miss;
+use crate::fail::{Alone, Miss};
 use crate::flows::Flows;
 use crate::outbox::{ConnId, Outbox};
 use crate::packet_in::Rate;
@@ -48,6 +48,8 @@ pub struct Switch {
     pub(crate) table_config: Vec<u32>,
     /// What frames without a flow get now; `None`: not set yet.
     pub(crate) miss: Option<Miss>,
+    /// Whether it was told to forward by itself; what is carried elsewhere is not yet.
+    pub(crate) alone: Alone,
     /// What frames whose TTL can't be decremented get now.
     pub(crate) invalid_ttl: InvalidTtl,
     /// Addresses and names by which ports are known from where the switch was before.
@@ -81,6 +83,7 @@ impl Switch {
             fragments: Fragments::Normal,
             table_config: vec![0; usize::from(tables)],
             miss: None,
+            alone: Alone::No,
             invalid_ttl: InvalidTtl::Drop,
             faces: BTreeMap::new(),
             alone_since: Some(now),

@@ -167,10 +167,8 @@ impl DataPlane {
             let state = self.with_tx(id, |tx, pool, a| {
                 let before = (tx.device.caps(), tx.device.exit());
                 let link = tx.device.link(pool);
-                let caps = tx.device.caps();
-                resized |= before.0 != caps;
-                differs |= before != (caps, tx.device.exit());
-                tx.note_caps();
+                resized |= tx.note_caps();
+                differs |= before != (tx.device.caps(), tx.device.exit());
                 let up = link == LinkState::Up;
                 (up != tx.is_up()).then(|| {
                     tx.set_up(up, a);

@@ -29,7 +29,7 @@ use crate::counters::Tally;
 use active::Active;
 use share::{Paid, Share};
 use waiting::Waiting;
-use weir_packet::{BURST, Burst, Device, DropReason, Frame, Nanos, Pool};
+use weir_packet::{BURST, Burst, Caps, Device, DropReason, Frame, Nanos, Pool};
 
 /// FCS bytes, which rates count and frames here do not hold.
 const FCS: usize = 4;
@@ -71,6 +71,8 @@ pub struct TxPort {
     /// The device.
     pub device: Box<dyn Device>,
     max_frame_bytes: usize,
+    /// What programs were told last of it.
+    ip_bytes: usize,
     up: bool,
     /// Frames that go out with the next flush, and whose they are.
     stage: Burst,
@@ -125,10 +127,11 @@ pub trait TxAccount {
 impl TxPort {
     /// An output side for `device`; at most `waiting` frames may wait in all its queues.
     pub fn new(device: Box<dyn Device>, waiting: usize) -> Self {
-        let max_frame_bytes = device.caps().max_frame_bytes;
+        let Caps { max_frame_bytes, ip_bytes, .. } = device.caps();
         Self {
             device,
             max_frame_bytes,
+            ip_bytes,
             up: true,
             stage: Burst::new(),
             stage_tags: [Tag::default(); BURST],
@@ -162,9 +165,12 @@ impl TxPort {
         };
         self.shaped == 0 && self.shares.iter().flatten().all(|s| plain(s))
     }
-    /// Notes what the device can do, which looking at its link may have changed.
-    pub fn note_caps(&mut self) {
-        self.max_frame_bytes = self.device.caps().max_frame_bytes;
+    /// Notes what the device can do, which looking at its link may have changed, here or at the worker whose it is; whether it has.
+    pub fn note_caps(&mut self) -> bool {
+        let Caps { max_frame_bytes, ip_bytes, .. } = self.device.caps();
+        let before = (self.max_frame_bytes, self.ip_bytes);
+        (self.max_frame_bytes, self.ip_bytes) = (max_frame_bytes, ip_bytes);
+        before != (max_frame_bytes, ip_bytes)
     }
     /// Frames that wait in queues.
     pub fn backlog(&self) -> usize {

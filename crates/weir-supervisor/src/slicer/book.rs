@@ -308,6 +308,11 @@ impl Book {
         }
     }
 
+    /// What flows have come down to says nothing of what is at the switch: nobody's end is waited for.
+    pub fn forget_leaving(&mut self) {
+        self.flows.values_mut().for_each(|f| f.leaving.clear());
+    }
+
     /// A rule is gone from the switch. The flow's last one takes the flow along.
     pub fn gone(
         &mut self,

@@ -71,6 +71,7 @@ impl Switch {
     pub(super) fn covered(&mut self, xid: u32, more: Part, body: &StatsReply, out: &mut Out) {
         let Some(What::Covered(c)) = self.ledger.peek(xid) else { return };
         let (slice, flow, of) = (c.slice, c.flow, c.of);
+        let mut found = false;
         if let StatsReply::Flow(all) = body
             && let Some(r) = all.iter().find(|r| c.is(r))
             && let Some(s) = self.slices.get_mut(usize::from(c.slice.0))
@@ -80,16 +81,16 @@ impl Switch {
                 None => s.book.flow_mut(c.flow),
             };
             if let Some(f) = flow {
+                found = true;
                 f.counted.0 = f.counted.0.saturating_add(r.packets);
                 f.counted.1 = f.counted.1.saturating_add(r.bytes);
-                let lived = Duration::new(r.duration_sec.into(), r.duration_nsec);
-                let lived = f.lived.map_or(lived, |l| lived.max(l.until(self.now)));
-                f.lived = Some(Lived { lived, at: self.now });
+                f.has_lived(r, self.now);
             }
         }
         if more == Part::Last {
             self.ledger.close(xid);
-            if of == Of::Dying {
+            // One that has ended meanwhile is told of as every other.
+            if of == Of::Dying && found {
                 self.one_less(slice, flow, out);
             }
         }
@@ -123,6 +124,13 @@ impl Flow {
     pub(super) fn age_by_slicer(&mut self) {
         let asked = self.since.map(|at| Lived { lived: Duration::ZERO, at });
         self.lived = self.lived.or(asked);
+    }
+
+    /// A rule of its own says how old it is, which the flow is at least.
+    pub(super) fn has_lived(&mut self, r: &FlowStats, now: Duration) {
+        let lived = Duration::new(r.duration_sec.into(), r.duration_nsec);
+        let lived = self.lived.map_or(lived, |l| lived.max(l.until(now)));
+        self.lived = Some(Lived { lived, at: now });
     }
 
     /// How long it has lived, by what the switch says of its rules (seconds, nanoseconds).

@@ -237,7 +237,9 @@ impl Switch {
                 deaths.push(*id);
             }
         }
-        if !changes.is_empty() {
+        if changes.is_empty() {
+            self.last_words(asker.slice, &deaths, out);
+        } else {
             let op = self.ledger.begin(asker.clone(), Vec::new(), deaths);
             self.carry_out(asker.slice, op, &changes, FlowFlags(0), None, out);
         }
@@ -395,6 +397,7 @@ impl Switch {
     /// Takes back a change of which the switch has refused a part: the last step first.
     pub(super) fn take_back(&mut self, op: Op, out: &mut Out) {
         let slice = op.asker.slice;
+        self.last_words(slice, &op.deaths, out);
         let mut changes = Vec::new();
         for step in op.undo.into_iter().rev() {
             // What was good then is judged by the flow space of now.

@@ -125,7 +125,7 @@ impl Switch {
         let cookie = by_rule.and_then(|(_, f)| s.book.get(f)).map_or(u64::MAX, |f| f.cookie);
         let mut told = PacketIn { cookie, ..p.clone() };
         if p.buffer_id != NO_BUFFER {
-            told.buffer_id = s.buffers.insert(p.buffer_id, header.clone());
+            told.buffer_id = s.buffers.insert(p.buffer_id, tags::sure(header.clone(), &p.data).0);
             // What waits at the switch need not come whole.
             let wanted = usize::from(s.config.miss_send_len);
             if self.version == Version::V10 && p.reason == PacketInReason::NoMatch {

@@ -90,17 +90,23 @@ impl Switch {
         let mut coming = Vec::new();
         for i in 0..self.slices.len() {
             let Ok(i) = u16::try_from(i) else { break };
+            // What is dropped for who is not there may be another's now.
+            self.drop_no_more(SliceId(i), out);
             self.regroup(SliceId(i), before.get(usize::from(i)), out);
             coming.push((SliceId(i), self.recompile(SliceId(i), out)));
         }
         self.ledger.fence(&mut out.to_switch);
         for (slice, flows) in coming {
-            for (id, changes) in flows {
-                let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
-                // A flow that the switch does not take so is no more.
-                let op = self.ledger.begin(asker, vec![Undo::Remove(id)], Vec::new());
-                self.carry_out(slice, op, &changes, FlowFlags(0), None, out);
-            }
+            self.carry_each(slice, flows, out);
+        }
+    }
+
+    /// Sends changes of flows, each by itself: a flow that the switch does not take so is no more.
+    fn carry_each(&mut self, slice: SliceId, flows: Vec<(FlowId, Vec<Change>)>, out: &mut Out) {
+        for (id, changes) in flows.into_iter().filter(|(_, c)| !c.is_empty()) {
+            let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
+            let op = self.ledger.begin(asker, vec![Undo::Remove(id)], Vec::new());
+            self.carry_out(slice, op, &changes, FlowFlags(0), None, out);
         }
     }
 
@@ -114,32 +120,39 @@ impl Switch {
         let Some(s) = self.slices.get(at) else { return Vec::new() };
         let (limit, mut used) = (s.plan.limits.rules, 0);
         let flows: Vec<(FlowId, Flow)> = s.book.iter().map(|(id, f)| (id, f.clone())).collect();
-        let (mut lost, mut going, mut coming) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut lost, mut others) = (Vec::new(), Vec::new());
         for (id, f) in flows {
             match self.pieces(slice, &as_asked(&f)) {
                 Ok(p) if used + p.len() > limit => lost.push(id),
                 Err(_) => lost.push(id),
-                Ok(p) if same(&p, &f.pieces) => used += p.len(),
-                Ok(pieces) => {
-                    used += pieces.len();
-                    let Some(s) = self.slices.get_mut(at) else { continue };
-                    let mut changes = Vec::new();
-                    s.book.reshape(id, pieces, &mut changes);
-                    let f = s.book.flow_mut(id);
-                    f.into_iter().for_each(Flow::age_by_slicer);
-                    let (go, come) =
-                        changes.into_iter().partition(|c| matches!(c, Change::Remove { .. }));
-                    going.extend::<Vec<_>>(go);
-                    coming.push((id, come));
+                Ok(p) => {
+                    used += p.len();
+                    others.extend((!same(&p, &f.pieces)).then_some((id, p)));
                 }
             }
         }
+        // First, so that what they have counted is theirs before another's rule takes the place of one of theirs.
         let asker = Asker { slice, conn: NOBODY, xid: 0, head: Vec::new() };
         self.delete(&asker, &lost, out);
+        let (mut going, mut altered, mut coming) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, pieces) in others {
+            let Some(s) = self.slices.get_mut(at) else { continue };
+            let mut changes = Vec::new();
+            s.book.reshape(id, pieces, &mut changes);
+            s.book.flow_mut(id).into_iter().for_each(Flow::age_by_slicer);
+            let (go, stay) =
+                changes.into_iter().partition::<Vec<_>, _>(|c| matches!(c, Change::Remove { .. }));
+            let (alter, come) = stay.into_iter().partition(|c| matches!(c, Change::Alter(..)));
+            going.extend(go);
+            altered.push((id, alter));
+            coming.push((id, come));
+        }
         if !going.is_empty() {
             let op = self.ledger.begin(asker, Vec::new(), Vec::new());
             self.carry_out(slice, op, &going, FlowFlags(0), None, out);
         }
+        // Where a flow sends no more it goes no more, before another may have that.
+        self.carry_each(slice, altered, out);
         coming
     }
 

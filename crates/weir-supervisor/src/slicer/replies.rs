@@ -96,9 +96,13 @@ impl Switch {
     /// A change is done: flows that it deleted are gone. What their rules have counted a switch may tell later than that,
     /// as Open vSwitch does.
     fn done(&mut self, op: &Op, out: &mut Out) {
-        let slice = op.asker.slice;
-        let Ok(s) = self.slice(&op.asker) else { return };
-        let silent = op.deaths.iter().filter(|id| s.dying.contains_key(*id)).copied();
+        self.last_words(op.asker.slice, &op.deaths, out);
+    }
+
+    /// Gives the switch a time to tell of deleted flows' rules.
+    pub(super) fn last_words(&mut self, slice: SliceId, deaths: &[FlowId], out: &mut Out) {
+        let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
+        let silent = deaths.iter().filter(|id| s.dying.contains_key(*id)).copied();
         let silent: Vec<FlowId> = silent.collect();
         let until = self.now + LAST_WORDS;
         self.waning.extend(silent.into_iter().map(|id| (until, slice, id)));

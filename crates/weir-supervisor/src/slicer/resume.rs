@@ -164,6 +164,9 @@ impl Switch {
             self.forget_groups(slice);
             // What it comes to is compared with what is there.
             self.recompile(slice, out);
+            if let Some(s) = self.slices.get_mut(usize::from(slice.0)) {
+                s.book.forget_leaving();
+            }
         }
         self.touched.note_all(self.slices.len());
         let mut c = Comparison {
@@ -318,8 +321,12 @@ impl Switch {
                 out,
             );
         };
-        let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
-        let Some(f) = s.book.get(id) else { return };
+        let now = self.now;
+        let Some(s) = self.slices.get_mut(usize::from(slice.0)) else { return };
+        let Some(f) = s.book.flow_mut(id) else { return };
+        if r.cookie == cookie(slice, id) {
+            f.has_lived(r, now);
+        }
         let Some(p) = f.pieces.iter().find(|p| p.matcher == r.matcher) else { return };
         // One that was covered for a time has less left than was asked for.
         let hard =

@@ -12,7 +12,7 @@ use super::plan::{Loss, PortRef, SlicePlan, SpaceRule};
 use super::resume::{Fact, Past, Touched};
 use super::role::{self, Tiding, USUAL};
 use super::slice::{Slice, SliceCounters};
-use super::space::{Entry, EntryId, FlowSpace, SliceId, SpaceError};
+use super::space::{Entry, EntryId, FlowSpace, Right, SliceId, SpaceError};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use weir_openflow::model::{
@@ -224,6 +224,11 @@ impl Switch {
     pub(super) fn enter_all(&mut self, out: &mut Out) {
         let id = self.datapath_id();
         self.rules.retain(|r| r.rule.datapath.is_none_or(|d| Some(d) == id));
+        for (slice, _) in
+            self.rules.iter().flat_map(|r| &r.rule.grants).filter(|g| g.1 != Right::Read)
+        {
+            self.space.note_writer(*slice);
+        }
         for at in 0..self.rules.len() {
             self.enter(at, None, out);
             for port in self.ports.keys().copied().collect::<Vec<_>>() {

@@ -39,7 +39,11 @@ pub enum Seen {
 
 /// The header of a frame that a slice has made, and the tags beneath its outermost: as far as all switches read them alike.
 pub fn read(b: &[u8], in_port: Port) -> (Match, Beneath) {
-    let mut h = header::of_frame(b, in_port);
+    sure(header::of_frame(b, in_port), b)
+}
+
+/// What of a frame's header all switches read alike, and the tags beneath its outermost.
+pub fn sure(mut h: Match, b: &[u8]) -> (Match, Beneath) {
     let Some((tags, kind, _)) = header::tags(b) else { return (h, Beneath::default()) };
     // 0x9100 is a tag to some switches and a payload to others, and so is a tag that is cut off.
     let sure = tags.iter().take_while(|(kind, _)| matches!(kind, 0x8100 | 0x88a8)).count();

@@ -65,6 +65,8 @@ pub struct NatCounters {
     pub no_port: u64,
     /// Whose TTL was over.
     pub ttl: u64,
+    /// Longer than the next link takes, and not to be cut.
+    pub too_long: u64,
     /// Fragments that were translated, among those above.
     pub pieces: u64,
     /// Fragments whose packet is not known.
@@ -308,6 +310,7 @@ impl Nat {
         if rx.frame.len() > self.own.room
             && let Some(mtu) = self.too_long(rx.frame.bytes(), &t, from)
         {
+            self.counters.too_long += 1;
             self.say(Said::TooLong(mtu), rx.frame.bytes(), &t, from, cx);
             cx.drop(rx.frame, DropReason::FrameTooLong);
             return Went::Nowhere;
@@ -453,6 +456,7 @@ impl Program for Nat {
             ("mappings full", c.full.to_string()),
             ("no port free", c.no_port.to_string()),
             ("TTL over", c.ttl.to_string()),
+            ("too long", c.too_long.to_string()),
             ("fragments passed", c.pieces.to_string()),
             ("fragments dropped", c.fragments.to_string()),
             ("other protocols", c.other.to_string()),

@@ -27,13 +27,14 @@ pub(super) struct Own {
     mtus: [usize; 2],
     /// No longer frame is too long for either.
     pub room: usize,
-    limit: TokenBucket,
+    /// Of errors to inside, and to outside: nobody outside takes those of hosts inside.
+    limits: [TokenBucket; 2],
 }
 
 impl Own {
     pub fn new() -> Self {
-        let limit = TokenBucket::new(IcmpLimit::default());
-        Self { mtus: [usize::MAX; 2], room: usize::MAX, limit }
+        let limits = [(); 2].map(|()| TokenBucket::new(IcmpLimit::default()));
+        Self { mtus: [usize::MAX; 2], room: usize::MAX, limits }
     }
 }
 
@@ -49,7 +50,11 @@ impl Nat {
     #[cold]
     pub(super) fn too_long(&self, bytes: &[u8], t: &Tuple, from: From) -> Option<usize> {
         let [inside, outside] = self.own.mtus;
-        let mtu = if from == From::Inside { outside } else { inside };
+        let mtu = match from {
+            From::Inside if self.inside_addresses.contains(&t.dst.addr) => return None,
+            From::Inside if self.mappings.address(t.dst.addr).is_none() => outside,
+            _ => inside,
+        };
         let whole = Ipv4Packet::new_checked(packet(bytes)).ok()?;
         (whole.dont_fragment() && t.end > mtu).then_some(mtu)
     }
@@ -96,7 +101,8 @@ impl Nat {
         let sender = EthernetFrame::new_unchecked(bytes).src();
         let one = is_host(t.src.addr) && self.mappings.address(t.src.addr).is_none();
         let (true, true, Some(own)) = (about, one && !sender.is_multicast(), own) else { return };
-        if !self.own.limit.take(cx.now()) {
+        let [inside, outside] = &mut self.own.limits;
+        if !(if from == From::Inside { inside } else { outside }).take(cx.now()) {
             return;
         }
         let Some(mut frame) = cx.alloc() else { return };

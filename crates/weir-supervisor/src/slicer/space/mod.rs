@@ -12,7 +12,7 @@ pub mod linear;
 
 use super::cube::{self, TooFine};
 use index::Index;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use weir_openflow::model::Match;
 
@@ -101,6 +101,7 @@ pub struct FlowSpace {
     of_slice: BTreeMap<SliceId, Index>,
     /// How many entries let a slice write.
     written: BTreeMap<SliceId, usize>,
+    writers: BTreeSet<SliceId>,
     next: u64,
 }
 
@@ -289,7 +290,12 @@ impl FlowSpace {
 
     /// Whether any entry lets a slice write. Who only reads has no flows, and no groups and meters for them.
     pub fn writes(&self, slice: SliceId) -> bool {
-        self.written.get(&slice).is_some_and(|n| *n > 0)
+        self.writers.contains(&slice) || self.written.get(&slice).is_some_and(|n| *n > 0)
+    }
+
+    /// Has a slice be one that writes, also while the ports at which it may are away.
+    pub fn note_writer(&mut self, slice: SliceId) {
+        self.writers.insert(slice);
     }
 
     /// Whether a slice has this right to all of `m`.
