@@ -9,6 +9,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use thiserror::Error;
 use weir_packet::{Arrival, Burst, Caps, Device, DeviceCounters, Feed, LinkState, Nanos, Pool};
 
+/// An Ethernet header, and the longest packet behind it (IEEE 802.3, 3.2.7).
+const ETHERNET: usize = 14;
+const ETHERNET_MTU: usize = 1500;
+
 /// Size of a wire between two memory ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireSize {
@@ -193,6 +197,10 @@ impl Device for Memory {
             Far::Here => Feed::Overflows,
         };
         Caps::new(self.end.max, feed)
+    }
+    /// A wire stands for an Ethernet cable, however much its slots hold.
+    fn mtu(&self) -> usize {
+        self.end.max.saturating_sub(ETHERNET).min(ETHERNET_MTU)
     }
     /// Down once the other end was dropped.
     fn link(&mut self, _pool: &mut Pool) -> LinkState {

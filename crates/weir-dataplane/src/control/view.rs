@@ -81,6 +81,10 @@ pub struct PortView {
     pub device: String,
     /// Whether it can send.
     pub up: bool,
+    /// The longest frame it takes, in bytes with the Ethernet header.
+    pub max_frame_bytes: usize,
+    /// The longest packet that its network carries.
+    pub mtu: usize,
     /// Counters.
     pub counters: PortCounters,
     /// The device's own counters.
@@ -287,6 +291,8 @@ impl DataPlane {
                 name: p.name.clone(),
                 device: p.tx.device.name().to_owned(),
                 up: p.tx.is_up(),
+                max_frame_bytes: p.tx.device.caps().max_frame_bytes,
+                mtu: p.tx.device.mtu(),
                 counters: p.counters.clone(),
                 device_counters: p.tx.device.counters(),
                 backlog: p.tx.backlog(),
@@ -305,6 +311,8 @@ impl DataPlane {
                 name: "(removed)".to_owned(),
                 device: String::new(),
                 up: false,
+                max_frame_bytes: 0,
+                mtu: 0,
                 counters: c.clone(),
                 device_counters: DeviceCounters::default(),
                 backlog: 0,

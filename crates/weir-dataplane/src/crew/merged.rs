@@ -69,6 +69,9 @@ pub(super) fn add_ports(all: &mut Vec<PortView>, ports: &[PortView]) {
 
 fn add_port(a: &mut PortView, p: &PortView) {
     a.up &= p.up;
+    // Who is not at home there knows of frames alone.
+    a.max_frame_bytes = a.max_frame_bytes.min(p.max_frame_bytes);
+    a.mtu = a.mtu.min(p.mtu);
     a.counters.rx.merge(p.counters.rx);
     a.counters.tx.merge(p.counters.tx);
     a.counters.tx_dropped.merge(&p.counters.tx_dropped);

@@ -1,20 +1,25 @@
-//! Tells the interfaces inside virtual routers whether their ports are up: whose port is down has no carrier, so that routes and
-//! routing protocols find out at once.
+//! Tells the interfaces inside virtual routers what their ports are: whose port is down has no carrier, so that routes and
+//! routing protocols find out at once; and no packet is longer than the port takes.
 //!
 //! Room: one thread for all routers of a process, as long as any has wires. Called by [`super::node`]. An interface inside is one
-//! end of a veth pair; it has a carrier while this end is up. (Routers on TAP devices are told by [`super::container`].)
+//! end of a veth pair; it has a carrier while this end is up. (That of a TAP device is told by [`super::container`].)
 
 use super::netlink::Netlink;
+use super::programs::Place;
 use crate::commands::say::tell;
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use weir_dataplane::Handle;
+use weir_dataplane::{Handle, PortView};
 use weir_packet::LinkState;
 
 /// How often ports are looked at.
 const LOOK: Duration = Duration::from_millis(250);
+const ETHERNET_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+/// What interfaces have when they are made.
+const USUAL_MTU: usize = 1500;
 
 /// Wires of all routers.
 #[derive(Debug, Default)]
@@ -22,32 +27,50 @@ pub struct Carriers(Arc<Mutex<Watched>>);
 
 #[derive(Debug, Default)]
 struct Watched {
-    /// By this end's interface.
+    /// By a name of their own: this end's interface, where there is one.
     wires: BTreeMap<String, Watch>,
     runs: bool,
 }
 
+/// A wire of a router.
+#[derive(Debug)]
+pub struct Led {
+    /// The port that it follows.
+    pub port: String,
+    /// Its interface inside.
+    pub inside: String,
+    /// The router.
+    pub place: Arc<Place>,
+    /// Whether there is an interface at this end.
+    pub ends_here: bool,
+    /// Whether its frames have a VLAN tag at the port that they do not have inside.
+    pub tagged: bool,
+}
+
 #[derive(Debug)]
 struct Watch {
-    port: String,
+    led: Led,
     told: LinkState,
+    mtu: usize,
 }
 
 impl Carriers {
-    /// Has these interfaces follow these ports, from up on.
+    /// Has these interfaces follow these ports. When it returns they are told how those are now.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// The system has no thread left, or nobody serves the data plane any more.
     pub fn follow(
         &self,
         handle: &Handle,
-        wires: impl IntoIterator<Item = (String, String)>,
+        wires: impl IntoIterator<Item = (String, Led)>,
     ) -> Result<()> {
+        let ports = handle.call(|p| p.port_views())?;
         let mut all = lock(&self.0);
-        let wires = wires.into_iter();
-        all.wires.extend(
-            wires.map(|(interface, port)| (interface, Watch { port, told: LinkState::Up })),
-        );
+        for (interface, led) in wires {
+            let mut w = Watch { led, told: LinkState::Up, mtu: USUAL_MTU };
+            w.look(&interface, &ports);
+            all.wires.insert(interface, w);
+        }
         if all.wires.is_empty() || all.runs {
             return Ok(());
         }
@@ -77,17 +100,45 @@ fn watch(watched: &Mutex<Watched>, handle: &Handle) {
             return;
         };
         for (interface, w) in &mut all.wires {
-            // One that is not there is not told of: its router can't be either, or is about to go.
-            let Some(port) = ports.iter().find(|p| p.name == w.port) else { continue };
-            let now = port.up.into();
-            if now == w.told {
-                continue;
-            }
-            // Once for each change: what is refused now is refused again.
-            w.told = now;
-            if let Err(e) = Netlink::new().and_then(|mut n| n.set(interface, now)) {
-                tell(format_args!("port {}: {e:#}", w.port));
-            }
+            w.look(interface, &ports);
         }
+    }
+}
+
+impl Watch {
+    /// Tells once for each change: what is refused now is refused again.
+    fn look(&mut self, interface: &str, ports: &[PortView]) {
+        // One that is not there is not told of: its router can't be either, or is about to go.
+        let Some(port) = ports.iter().find(|p| p.name == self.led.port) else { return };
+        let now = port.up.into();
+        if self.led.ends_here && now != self.told {
+            self.told = now;
+            self.say(Netlink::new().and_then(|mut n| n.set(interface, now)));
+        }
+        let mtu = self.led.mtu(port);
+        if mtu == self.mtu {
+            return;
+        }
+        self.mtu = mtu;
+        let inside = &self.led.inside;
+        self.say(self.led.place.door.within(|| Netlink::new()?.set_mtu(inside, mtu)));
+        if self.led.ends_here {
+            // A pair drops what is longer than its receiving end would send.
+            self.say(Netlink::new().and_then(|mut n| n.set_mtu(interface, mtu)));
+        }
+    }
+
+    fn say(&self, done: Result<()>) {
+        if let Err(e) = done {
+            tell(format_args!("port {}: {e:#}", self.led.port));
+        }
+    }
+}
+
+impl Led {
+    /// The longest packet that leaves by the port.
+    fn mtu(&self, port: &PortView) -> usize {
+        let tag = if self.tagged { TAG_BYTES } else { 0 };
+        port.mtu.min(port.max_frame_bytes.saturating_sub(ETHERNET_BYTES + tag))
     }
 }

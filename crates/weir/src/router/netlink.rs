@@ -261,6 +261,18 @@ impl Netlink {
             .with_context(|| format!("MAC address {mac} of {name}"))
     }
 
+    /// Sets the longest packet that an interface sends.
+    ///
+    /// # Errors
+    /// There is none of this name, or the kernel refuses.
+    pub fn set_mtu(&mut self, name: &str, mtu: usize) -> Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index(name)?;
+        link.attributes = vec![LinkAttribute::Mtu(u32::try_from(mtu).unwrap_or(u32::MAX))];
+        self.tell(RouteNetlinkMessage::SetLink(link), 0)
+            .with_context(|| format!("MTU {mtu} of {name}"))
+    }
+
     /// Deletes an interface. One that is gone already is no error.
     ///
     /// # Errors

@@ -193,6 +193,8 @@ impl Routers {
             steps.push(Step::CreateVdp(Box::new(kinds::shell(&one.asked))));
         }
         let mut told = live.change(move |_| Ok(steps))?;
+        // Before programs look: some ask for the longest packet once.
+        self.carriers.follow(live.handle(), one.led(&interfaces)).map_err(work)?;
         if let Some(whole) = parts.last() {
             one.follower = self.follow(live, &one.router, whole, &one.wires).map_err(work)?;
         }
@@ -211,10 +213,6 @@ impl Routers {
                 return Err(e);
             }
         };
-        if let Err(e) = self.carriers.follow(live.handle(), one.carriers(&interfaces)) {
-            one.leave();
-            return Err(work(e));
-        }
         told.push(format!("router {}: {}", one.asked.name, words(&one.router)));
         Ok((one, told, pause))
     }

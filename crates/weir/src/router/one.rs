@@ -2,11 +2,12 @@
 //!
 //! Room: one router; what it holds is made and changed by [`super::node`], its only caller.
 
+use super::carrier::Led;
 use super::cgroup::Limits;
 use super::follow::Follower;
 use super::frr::Frr;
 use super::programs::{Place, Program, Programs, end, inside};
-use super::shape::{bridged_end, bridges, compose};
+use super::shape::{Wire as Joined, bridged_end, bridges, compose};
 use super::wires::Wires;
 use crate::config::diff::Step;
 use crate::config::plan::{PortPlan, VdpPlan};
@@ -68,13 +69,17 @@ impl One {
         steps
     }
 
-    /// Its veth pairs, by this end's interface, and whose port each is.
-    pub fn carriers(&self, interfaces: &str) -> Vec<(String, String)> {
+    /// Its wires, by this end's interface, and what each follows.
+    pub fn led(&self, interfaces: &str) -> Vec<(String, Led)> {
         let wires = self.asked.ports.iter().zip(&self.wires.wires);
-        wires
-            .filter(|(_, w)| w.near.is_some())
-            .map(|((_, no), w)| (format!("{interfaces}{no}"), w.port.clone()))
-            .collect()
+        let led = |w: &Joined| Led {
+            port: w.port.clone(),
+            inside: w.inside.clone(),
+            place: Arc::clone(&self.place),
+            ends_here: w.near.is_some(),
+            tagged: self.router.vlan.is_some(),
+        };
+        wires.map(|((_, no), w)| (format!("{interfaces}{no}"), led(w))).collect()
     }
 
     /// The VDPs that forward for it, for what was asked: its bridges, and last its own.
