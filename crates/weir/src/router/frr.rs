@@ -121,6 +121,11 @@ impl Frr {
         self.daemons.contains(&p.name)
     }
 
+    /// Whether a program is the one of them that all others ask.
+    pub fn leads(&self, p: &Program) -> bool {
+        self.has(p) && p.name == ZEBRA
+    }
+
     /// Whether a program would find what it looks for when it starts: a daemon that does not find zebra then looks again ten seconds
     /// later.
     pub fn may_start(&self, p: &Program) -> bool {

@@ -135,7 +135,7 @@ impl Programs {
             let child = Some(place.start(&program)?);
             all.push(One { program, child, again: now, wait: WAITS[0], ended: 0 });
         }
-        let mut first = Watch { place, frr, all, status: Arc::default() };
+        let mut first = Watch { place, frr, all, untold: false, status: Arc::default() };
         if let Some(f) = &first.frr {
             f.configure(&first.place, &mut || first.all.iter_mut().find_map(gone))?;
         }
@@ -174,10 +174,19 @@ fn gone(o: &mut One) -> Option<String> {
     Some(format!("{} has ended by itself: {ended}", o.program.name))
 }
 
+/// Its process, if it runs.
+fn running(o: &mut One) -> Option<i32> {
+    let c = o.child.as_mut()?;
+    let runs = matches!(c.try_wait(), Ok(None));
+    c.id().try_into().ok().filter(|_| runs)
+}
+
 struct Watch {
     place: Arc<Place>,
     frr: Option<frr::Frr>,
     all: Vec<One>,
+    /// A daemon of FRR's was started again that has not been told its configuration.
+    untold: bool,
     status: Arc<Mutex<Vec<Status>>>,
 }
 
@@ -193,7 +202,7 @@ impl Watch {
 
     /// Says whether something has changed.
     fn look(&mut self, now: Instant) -> bool {
-        let (mut changed, mut configure) = (false, false);
+        let (mut changed, mut orphaned) = (false, false);
         let Self { all, frr, .. } = self;
         let may_start = |p: &Program| frr.as_ref().is_none_or(|f| f.may_start(p));
         for o in all {
@@ -204,6 +213,7 @@ impl Watch {
                 o.again = now + o.wait;
                 o.wait = (o.wait * 2).min(WAITS[1]);
                 changed = true;
+                orphaned |= frr.as_ref().is_some_and(|f| f.leads(&o.program));
             } else if o.child.is_none() && now >= o.again && may_start(&o.program) {
                 match self.place.start(&o.program) {
                     Ok(c) => o.child = Some(c),
@@ -213,16 +223,40 @@ impl Watch {
                     }
                 }
                 changed = true;
-                configure |= frr.as_ref().is_some_and(|f| f.has(&o.program));
+                self.untold |= frr.as_ref().is_some_and(|f| f.has(&o.program));
             }
         }
-        if let Some(f) = self.frr.as_ref().filter(|_| configure) {
-            let all = &mut self.all;
-            if let Err(e) = f.configure(&self.place, &mut || all.iter_mut().find_map(gone)) {
-                tell(format_args!("router {}: {e:#}", self.place.router));
-            }
+        if orphaned {
+            self.end_clients(now);
         }
+        self.configure();
         changed
+    }
+
+    /// Ends the daemons that had zebra, to be started again when it is there: they would go on without the routes that they told it.
+    fn end_clients(&mut self, now: Instant) {
+        let Self { all, frr: Some(frr), .. } = self else { return };
+        let is = |o: &&mut One| frr.has(&o.program) && !frr.leads(&o.program);
+        end(|| all.iter_mut().filter(is).filter_map(running).collect());
+        for o in all.iter_mut().filter(is).filter(|o| o.child.is_some()) {
+            (o.child, o.again) = (None, now);
+        }
+        tell(format_args!(
+            "router {}: FRR's other daemons start again with zebra",
+            self.place.router
+        ));
+    }
+
+    /// Tells FRR's daemons their configuration when one of them has been started again and all are there.
+    fn configure(&mut self) {
+        let Self { all, frr: Some(f), untold: true, .. } = self else { return };
+        if all.iter().any(|o| f.has(&o.program) && o.child.is_none()) {
+            return;
+        }
+        self.untold = false;
+        if let Err(e) = f.configure(&self.place, &mut || all.iter_mut().find_map(gone)) {
+            tell(format_args!("router {}: {e:#}", self.place.router));
+        }
     }
 
     fn tell(&self) {

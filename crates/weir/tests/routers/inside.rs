@@ -1,7 +1,8 @@
 //! What is set inside a router, or happens to its ports and programs, while it runs.
 
-use super::{Lab, hosts, one, router, sh, until};
+use super::{Lab, hosts, one, ospf, router, sh, skipped, until, vtysh};
 use crate::run_daemon::Daemon;
+use serde_json::Value;
 use std::path::Path;
 
 fn namespace(d: &Daemon) -> String {
@@ -68,6 +69,47 @@ fn packets_are_as_long_as_a_port_takes() {
         }
         s.ask(&["net", "delete", "red"]);
     }
+    east.stop();
+    west.stop();
+}
+
+fn program<'v>(router: &'v Value, name: &str) -> &'v Value {
+    let all = router["programs"].as_array().unwrap();
+    all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("{name}: {router}"))
+}
+
+/// FRR's daemons begin anew with zebra: routes that others told it are there again.
+#[test]
+fn zebra_takes_its_clients_along() {
+    let test = "zebra_takes_its_clients_along";
+    if !Path::new("/usr/lib/frr/ospfd").exists() {
+        return skipped(test, "needs frr");
+    }
+    let Some(lab) = Lab::new(test, 'E') else { return };
+    lab.trunk();
+    let east = lab.node(&[("lan", 'x'), ("trunk", 't')]);
+    let west = lab.node(&[("lan", 'y'), ("trunk", 'u')]);
+    let s = hosts(&[("east", &east), ("west", &west)]);
+    s.apply(&ospf());
+    let learnt = || vtysh(&router(&east), "show ip route ospf").contains("10.2.0.0/24");
+    until("the route is learnt", learnt);
+    lab.reaches();
+    let before = router(&east);
+    let pid = |r: &Value, name: &str| program(r, name)["pid"].as_u64();
+    sh(&format!("kill -9 {}", pid(&before, "zebra").unwrap()));
+    until("both are there again", || {
+        let now = router(&east);
+        ["zebra", "ospfd"].iter().all(|n| pid(&now, n).is_some() && pid(&now, n) != pid(&before, n))
+    });
+    until("the route is learnt again", learnt);
+    lab.reaches();
+    let now = router(&east);
+    // It is only who ended by itself that is told to have.
+    assert_eq!(
+        (program(&now, "zebra")["ended"].as_u64(), program(&now, "ospfd")["ended"].as_u64()),
+        (Some(1), Some(0))
+    );
+    s.ask(&["net", "delete", "red"]);
     east.stop();
     west.stop();
 }
