@@ -11,13 +11,13 @@ use super::shape::Pushed;
 use crate::commands::say::tell;
 use crate::namespace::Door;
 use anyhow::{Result, anyhow};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_classify::Match;
-use weir_dataplane::{Handle, Placed, Placement, PortNo, RuleSpec};
+use weir_dataplane::{Handle, Placed, Placement, PortFlags, PortNo, RuleSpec};
 
 /// How many routes there are and what they became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +57,8 @@ impl Follower {
     /// The system refuses.
     pub fn start(door: &Door, plane: Handle, pushed: Pushed) -> Result<Self> {
         let (told, asked) = door.within(|| Ok((Netlink::listening()?, Netlink::new()?)))?;
-        let mut follow =
-            Follow { told, asked, plane, pushed, there: HashMap::new(), status: Arc::default() };
+        let (there, down, status) = (HashMap::new(), BTreeSet::new(), Arc::default());
+        let mut follow = Follow { told, asked, plane, pushed, there, down, status };
         follow.round(Probe::No)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (flag, status) = (Arc::clone(&stop), Arc::clone(&follow.status));
@@ -98,6 +98,8 @@ struct Follow {
     plane: Handle,
     pushed: Pushed,
     there: HashMap<Key, (RuleSpec, Placed)>,
+    /// Ports whose interfaces were set down inside.
+    down: BTreeSet<PortNo>,
     status: Arc<Mutex<Status>>,
 }
 
@@ -129,11 +131,14 @@ impl Follow {
     /// Asks for what there is, and changes the rules that differ.
     fn round(&mut self, probe: Probe) -> Result<()> {
         let mut ports: HashMap<u32, PortNo> = HashMap::new();
+        let mut down = BTreeSet::new();
         for l in self.asked.links()? {
             if let Some(no) = self.pushed.port(&l.name) {
                 ports.insert(l.index, no);
+                down.extend((!l.meant_up).then_some(no));
             }
         }
+        self.shut(down)?;
         let (fib, stale) = self.asked.fib()?;
         let rules = fib.rules(|link| ports.contains_key(&link));
         if probe == Probe::Yes {
@@ -170,6 +175,25 @@ impl Follow {
         s.slow = self.there.values().filter(|(_, p)| *p == Placed::Slow).count();
         s.changes += u64::from(changed);
         s.fault = None;
+        Ok(())
+    }
+
+    /// Has nothing come in or leave by the ports of interfaces that were set down inside: their kernel takes nothing either, and where
+    /// rules forward it would not be asked.
+    fn shut(&mut self, down: BTreeSet<PortNo>) -> Result<()> {
+        let vid = self.pushed.vdp.vid;
+        let differ: Vec<PortNo> = down.symmetric_difference(&self.down).copied().collect();
+        if differ.is_empty() {
+            return Ok(());
+        }
+        let now: Vec<(PortNo, PortFlags)> = differ
+            .into_iter()
+            .map(|no| (no, if down.contains(&no) { PortFlags::DOWN } else { PortFlags::NONE }))
+            .collect();
+        self.plane.call(move |p| {
+            now.into_iter().try_for_each(|(no, flags)| p.set_port_config(vid, no, flags))
+        })??;
+        self.down = down;
         Ok(())
     }
 

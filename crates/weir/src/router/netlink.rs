@@ -54,6 +54,8 @@ pub struct Link {
     pub name: String,
     /// Its MAC address, if it has one.
     pub mac: Option<MacAddr>,
+    /// Whether it is meant to be up; it may be without a carrier.
+    pub meant_up: bool,
 }
 
 impl Netlink {
@@ -202,7 +204,8 @@ impl Netlink {
         let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
         self.ask(request, NLM_F_DUMP, |m| {
             if let RouteNetlinkMessage::NewLink(l) = m {
-                let mut link = Link { index: l.header.index, name: String::new(), mac: None };
+                let (index, meant_up) = (l.header.index, l.header.flags.contains(LinkFlags::Up));
+                let mut link = Link { index, name: String::new(), mac: None, meant_up };
                 for a in l.attributes {
                     match a {
                         LinkAttribute::IfName(n) => link.name = n,

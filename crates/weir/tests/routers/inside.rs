@@ -1,12 +1,37 @@
 //! What is set inside a router, or happens to its ports and programs, while it runs.
 
-use super::{Lab, hosts, one, ospf, router, sh, skipped, until, vtysh};
+use super::{Lab, has_rule, hosts, one, ospf, router, sh, skipped, until, vtysh};
 use crate::run_daemon::Daemon;
 use serde_json::Value;
 use std::path::Path;
 
 fn namespace(d: &Daemon) -> String {
     router(d)["namespace"].as_str().unwrap().to_owned()
+}
+
+/// Echo requests that a host has received.
+fn asked(lab: &Lab, side: char) -> u64 {
+    let all = sh(&format!("ip netns exec {}{side} cat /proc/net/snmp", lab.name));
+    let mut icmp = all.lines().filter(|l| l.starts_with("Icmp: "));
+    let [heads, values] = [icmp.next().unwrap(), icmp.next().unwrap()];
+    let mut both = heads.split(' ').zip(values.split(' '));
+    both.find(|(h, _)| *h == "InEchos").unwrap().1.parse().unwrap()
+}
+
+/// Waits until nothing of what x asks comes to y.
+fn stops(lab: &Lab, what: &str) {
+    until(what, || {
+        let before = asked(lab, 'y');
+        let said = lab.ping("-c 3 -i 0.05 -W 1");
+        said.contains(" 0 received") && asked(lab, 'y') == before
+    });
+}
+
+/// Frames that the node's VDPs have dropped for a reason.
+fn dropped(d: &Daemon, why: &str) -> u64 {
+    let all = d.json(&["stats"]);
+    let vdps = all["vdps"].as_array().unwrap().iter();
+    vdps.map(|v| v["dropped"][why].as_u64().unwrap_or(0)).sum()
 }
 
 /// Interfaces inside take packets as long as their ports do, from their first moment on.
@@ -71,6 +96,34 @@ fn packets_are_as_long_as_a_port_takes() {
     }
     east.stop();
     west.stop();
+}
+
+/// What comes by an interface that was set down inside goes nowhere, and all is there when it is up again.
+#[test]
+fn an_interface_that_is_set_down_takes_nothing() {
+    let Some(lab) = Lab::new("an_interface_that_is_set_down_takes_nothing", 'Q') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    for plane in ["routed", "bridged", "pearl"] {
+        s.apply(&one(plane, "").replace("'10.1.0.1/24'", "'10.1.0.1/24', 'fd00:1::1/64'"));
+        let inside = namespace(&d);
+        lab.reaches();
+        // Who asks goes on asking, though nobody answers for the router.
+        let mac = router(&d)["mac"].as_str().unwrap().to_owned();
+        sh(&format!(
+            "ip -n {}x neigh replace 10.1.0.1 lladdr {mac} dev e0 nud permanent",
+            lab.name
+        ));
+        until("a rule forwards", || has_rule(&d, "nw_dst=10.2.0.2"));
+        let lost = dropped(&d, "port-down");
+        sh(&format!("ip -n {inside} link set lan1 down"));
+        stops(&lab, &format!("{plane}: it is down"));
+        assert!(dropped(&d, "port-down") > lost, "{plane}: {}", d.json(&["stats"]));
+        sh(&format!("ip -n {inside} link set lan1 up"));
+        lab.reaches();
+        s.ask(&["net", "delete", "red"]);
+    }
+    d.stop();
 }
 
 fn program<'v>(router: &'v Value, name: &str) -> &'v Value {
