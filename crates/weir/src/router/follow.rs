@@ -139,6 +139,10 @@ impl Follow {
             }
         }
         self.shut(down)?;
+        let closed = self.asked.closed()?;
+        let v4 = closed.v4.iter().filter_map(|l| ports.get(l)).map(|no| (*no, "ip"));
+        let v6 = ports.values().filter(|_| closed.v6).map(|no| (*no, "ipv6"));
+        let closed: Vec<(PortNo, &str)> = v4.chain(v6).collect();
         let (fib, stale) = self.asked.fib()?;
         let rules = fib.rules(|link| ports.contains_key(&link));
         if probe == Probe::Yes {
@@ -150,7 +154,7 @@ impl Follow {
                 let _ = self.asked.probe(s);
             }
         }
-        let specs = self.pushed.specs(&rules, |l| ports.get(&l).copied());
+        let specs = self.pushed.specs(&rules, &closed, |l| ports.get(&l).copied());
         let wanted: HashMap<Key, RuleSpec> = specs
             .map_err(|e| anyhow!(e))?
             .into_iter()

@@ -6,7 +6,7 @@
 //!
 //! - [`node`]: all routers of this process; makes, changes, deletes and reports them; [`one`]: one that is there;
 //! - [`called`]: what everything of theirs is called, and what is left of one that was killed;
-//! - [`wires`]: a namespace with its interfaces and addresses, by [`netlink`];
+//! - [`wires`]: a namespace with its interfaces and addresses, by [`netlink`] ([`netconf`]: what of it forwards);
 //! - [`programs`]: what runs inside, in a [`cgroup`]; [`frr`]: FRR among it;
 //! - [`shape`]: the VDP between the wires and the ports, and its rules;
 //! - [`kinds`]: a VDP becomes a router and back, frames flowing;
@@ -21,6 +21,7 @@ mod fib;
 mod follow;
 mod frr;
 pub mod kinds;
+mod netconf;
 mod netlink;
 pub mod node;
 mod one;

@@ -1,10 +1,11 @@
-//! rtnetlink, as far as virtual routers need it: links, addresses, routes and neighbours of the namespace
-//! that the calling thread is in.
+//! rtnetlink, as far as virtual routers need it: links, addresses, routes, neighbours and what is forwarded of
+//! the namespace that the calling thread is in.
 //!
 //! Room: one socket; requests wait for their answer. Called by `wires` and `follow`, inside a namespace; a
 //! socket stays in the namespace it was made in, wherever it is used later. Source: rtnetlink(7), netlink(7).
 
 use super::fib::{Fib, Hop, Prefix, Table, To};
+use super::netconf::{self, Closed, Family};
 use anyhow::{Context, Result, anyhow, bail};
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader,
@@ -23,14 +24,23 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 use weir_packet::LinkState;
 use weir_wire::MacAddr;
 
-/// Multicast groups: links, neighbours, IPv4's addresses and routes, IPv6's addresses and routes.
-const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
+/// Multicast groups: links, neighbours, IPv4's addresses and routes, IPv6's addresses and routes, what both forward.
+const GROUPS: [u32; 8] = [1, 3, 5, 7, 9, 11, 24, 25];
+/// Where in a message its kind and its sequence number are, and those kinds that end an answer.
+const KIND: usize = 4;
+const SEQUENCE: usize = 8;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const HEADER: usize = 16;
+const UNSUPPORTED: i32 = Errno::OPNOTSUPP.raw_os_error();
 const MAIN: u32 = 254;
 const LOCAL: u32 = 255;
 /// Largest answer that is read at once.
@@ -125,7 +135,19 @@ impl Netlink {
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
+        self.exchange(&bytes, |one| {
+            // One that this program can't read is nothing that it asks for.
+            if let Ok(m) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one)
+                && let NetlinkPayload::InnerMessage(m) = m.payload
+            {
+                each(m);
+            }
+        })
+    }
+
+    /// Sends a request of the present sequence number and gives every message of its answer to `each`, until its end.
+    fn exchange(&mut self, request: &[u8], mut each: impl FnMut(&[u8])) -> Result<()> {
+        self.socket.send(request, 0)?;
         let mut buffer = Vec::with_capacity(ANSWER_BYTES);
         loop {
             if !self.wait(PATIENCE) {
@@ -135,28 +157,26 @@ impl Netlink {
             self.socket.recv(&mut buffer, 0)?;
             let mut rest = buffer.as_slice();
             while !rest.is_empty() {
-                // One that this program can't read is nothing that it asks for.
                 let Some(len) = rest.first_chunk().map(|b| u32::from_ne_bytes(*b) as usize) else {
                     break;
                 };
-                let Some(one) = rest.get(..len).filter(|_| len >= 16) else { break };
+                let Some(one) = rest.get(..len).filter(|_| len >= HEADER) else { break };
                 rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-                let Ok(m) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
-                    continue;
-                };
-                if m.header.sequence_number != self.sequence {
+                let sequence = one.get(SEQUENCE..).and_then(<[u8]>::first_chunk);
+                if sequence.map(|b| u32::from_ne_bytes(*b)) != Some(self.sequence) {
                     continue;
                 }
-                match m.payload {
-                    NetlinkPayload::Done(_) => return Ok(()),
-                    NetlinkPayload::Error(e) => {
-                        return match e.code {
-                            None => Ok(()),
-                            Some(_) => Err(e.to_io().into()),
+                let kind = one.get(KIND..).and_then(<[u8]>::first_chunk);
+                match kind.map(|b| u16::from_ne_bytes(*b)) {
+                    Some(DONE) => return Ok(()),
+                    Some(ERROR) => {
+                        let code = one.get(HEADER..).and_then(<[u8]>::first_chunk);
+                        return match code.map_or(0, |b| i32::from_ne_bytes(*b)) {
+                            0 => Ok(()),
+                            e => Err(io::Error::from_raw_os_error(e.saturating_neg()).into()),
                         };
                     }
-                    NetlinkPayload::InnerMessage(m) => each(m),
-                    _ => {}
+                    _ => each(one),
                 }
             }
         }
@@ -334,6 +354,27 @@ impl Netlink {
             .context("asking for neighbours")?;
         }
         Ok((fib, stale))
+    }
+
+    /// What the namespace does not forward.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn closed(&mut self) -> Result<Closed> {
+        let mut closed = Closed::default();
+        for family in [Family::V4, Family::V6] {
+            self.sequence = self.sequence.wrapping_add(1);
+            let request = netconf::request(family, self.sequence);
+            let asked = self.exchange(&request, |m| closed.add(family, m));
+            match asked.map_err(|e| e.downcast::<io::Error>()) {
+                Ok(()) => {}
+                // A kernel without IPv6 forwards none of it, rules or not.
+                Err(Ok(e)) if e.raw_os_error() == Some(UNSUPPORTED) => {}
+                Err(Ok(e)) => return Err(e).context("asking for what is forwarded"),
+                Err(Err(e)) => return Err(e.context("asking for what is forwarded")),
+            }
+        }
+        Ok(closed)
     }
 
     /// Has the kernel ask a neighbour that it has not heard of for a while whether it is still there.

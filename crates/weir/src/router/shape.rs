@@ -32,11 +32,12 @@ pub struct Wire {
 }
 
 /// Priorities: wires; routes, two for each length of a prefix; the router's own addresses; TTL that can't be
-/// decremented.
+/// decremented; interfaces by which nothing comes that is forwarded.
 const WIRES: u16 = 1;
 const ROUTES: u16 = 1000;
 const LOCALS: u16 = 2000;
 const EXPIRES: u16 = 3000;
+const CLOSED: u16 = 4000;
 
 /// Where a rule sends a frame that came by one of the ports.
 fn up(r: &Router, v: &VdpPlan, port: PortNo, wires: &[Wire]) -> Option<(String, String)> {
@@ -177,13 +178,15 @@ impl Pushed {
         self.vdp.number_of(&wire.outer)
     }
 
-    /// Routes as rules of the VDP; `port_of` says which port an interface is.
+    /// Routes as rules of the VDP, but for families that come by a port and are not forwarded; `port_of` says which port an
+    /// interface is.
     ///
     /// # Errors
     /// What the flow syntax says.
     pub fn specs(
         &self,
         rules: &Rules,
+        closed: &[(PortNo, &str)],
         port_of: impl Fn(u32) -> Option<PortNo>,
     ) -> Result<Vec<RuleSpec>, String> {
         let mut texts: Vec<String> = Vec::new();
@@ -191,6 +194,10 @@ impl Pushed {
         for family in ["ip", "ipv6"] {
             // 0 and 1: what is above can't be forwarded.
             self.rises(&mut texts, EXPIRES, &format!("{family},dl_dst={mac},nw_ttl=0/0xfe"), None);
+        }
+        for (port, family) in closed {
+            // Its own kernel takes what is for itself, and no more.
+            self.rises(&mut texts, CLOSED, family, Some(*port));
         }
         for ((table, to), then) in rules {
             let (priority, matcher) = (priority(*table, to), self.to(to));
@@ -317,17 +324,20 @@ mod tests {
             ((Table::Main, to("fd00::", 64)), on),
             ((Table::Local, to("10.0.0.1", 32)), Then::Up),
         ]);
-        for (data_plane, wanted) in [(DataPlane::Routed, 14), (DataPlane::Pearl, 10)] {
+        for (data_plane, wanted) in [(DataPlane::Routed, 15), (DataPlane::Pearl, 11)] {
             let router = Router { data_plane, vlan: Some(10), ..Router::default() };
             let vdp = composed(&router);
             let wires = wires(data_plane);
             let p = Pushed { router, vdp, wires, mac };
             assert_eq!(p.port("b"), Some(PortNo(2)));
-            let specs = p.specs(&rules, |l| (l == 3).then_some(PortNo(2))).unwrap();
+            let specs =
+                p.specs(&rules, &[(PortNo(1), "ip")], |l| (l == 3).then_some(PortNo(2))).unwrap();
             let texts = texts(&p.vdp, &specs);
             assert_eq!(specs.len(), wanted, "{texts:#?}");
             let forwards = texts.iter().filter(|t| t.contains("dec_ttl,output:b")).count();
             assert_eq!(forwards, 3, "{texts:#?}");
+            let closed = |t: &&String| t.contains("priority=4000") && t.contains("in_port=a");
+            assert_eq!(texts.iter().filter(closed).count(), 1, "{texts:#?}");
         }
     }
 }

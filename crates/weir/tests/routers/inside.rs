@@ -126,6 +126,52 @@ fn an_interface_that_is_set_down_takes_nothing() {
     d.stop();
 }
 
+/// Where the kernel does not forward, rules don't either; what is the router's own is answered still.
+#[test]
+fn rules_forward_while_the_kernel_would() {
+    let Some(lab) = Lab::new("rules_forward_while_the_kernel_would", 'W') else { return };
+    let n = &lab.name;
+    for (side, net) in [('x', 1), ('y', 2)] {
+        sh(&format!(
+            "ip -n {n}{side} address add fd00:{net}::2/64 dev e0 nodad
+             ip -n {n}{side} route add default via fd00:{net}::1"
+        ));
+    }
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    let ask = |to: &str| {
+        let said = sh(&format!("ip netns exec {n}x ping -n -c 1 -W 1 {to} 2>&1 || true"));
+        said.contains(" 1 received")
+    };
+    for plane in ["routed", "pearl"] {
+        s.apply(
+            &one(plane, "")
+                .replace("'10.1.0.1/24'", "'10.1.0.1/24', 'fd00:1::1/64'")
+                .replace("'10.2.0.1/24'", "'10.2.0.1/24', 'fd00:2::1/64'"),
+        );
+        let inside = namespace(&d);
+        let set = |what: &str| sh(&format!("ip netns exec {inside} sysctl -qw {what}"));
+        until("IPv6 passes", || ask("fd00:2::2"));
+        lab.reaches();
+        for one in ["ip_forward", "conf.lan1.forwarding"] {
+            set(&format!("net.ipv4.{one}=0"));
+            stops(&lab, &format!("{plane}: {one}"));
+            until("the router answers", || ask("10.1.0.1"));
+            assert!(ask("fd00:2::2"), "{plane}: {one}");
+            set(&format!("net.ipv4.{one}=1"));
+            lab.reaches();
+        }
+        set("net.ipv6.conf.all.forwarding=0");
+        until(&format!("{plane}: IPv6 stops"), || !ask("fd00:2::2") && !ask("fd00:2::2"));
+        until("the router answers", || ask("fd00:1::1"));
+        assert!(ask("10.2.0.2"), "{plane}");
+        set("net.ipv6.conf.all.forwarding=1");
+        until("IPv6 passes again", || ask("fd00:2::2"));
+        s.ask(&["net", "delete", "red"]);
+    }
+    d.stop();
+}
+
 fn program<'v>(router: &'v Value, name: &str) -> &'v Value {
     let all = router["programs"].as_array().unwrap();
     all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("{name}: {router}"))
