@@ -1,5 +1,5 @@
-//! Tells the interfaces inside virtual routers what their ports are: whose port is down has no carrier, so that routes and
-//! routing protocols find out at once; and no packet is longer than the port takes.
+//! Tells the interfaces inside virtual routers what their ports are: whose port is down, or not there any more, has no carrier, so
+//! that routes and routing protocols find out at once; and no packet is longer than the port takes.
 //!
 //! Room: one thread for all routers of a process, as long as any has wires. Called by [`super::node`]. An interface inside is one
 //! end of a veth pair; it has a carrier while this end is up. (That of a TAP device is told by [`super::container`].)
@@ -108,17 +108,14 @@ fn watch(watched: &Mutex<Watched>, handle: &Handle) {
 impl Watch {
     /// Tells once for each change: what is refused now is refused again.
     fn look(&mut self, interface: &str, ports: &[PortView]) {
-        // One that is not there is not told of: its router can't be either, or is about to go.
-        let Some(port) = ports.iter().find(|p| p.name == self.led.port) else { return };
-        let now = port.up.into();
+        let port = ports.iter().find(|p| p.name == self.led.port);
+        // One that is not there any more is not up.
+        let now = port.is_some_and(|p| p.up).into();
         if self.led.ends_here && now != self.told {
             self.told = now;
             self.say(Netlink::new().and_then(|mut n| n.set(interface, now)));
         }
-        let mtu = self.led.mtu(port);
-        if mtu == self.mtu {
-            return;
-        }
+        let Some(mtu) = port.map(|p| self.led.mtu(p)).filter(|m| *m != self.mtu) else { return };
         self.mtu = mtu;
         let inside = &self.led.inside;
         self.say(self.led.place.door.within(|| Netlink::new()?.set_mtu(inside, mtu)));

@@ -172,6 +172,29 @@ fn rules_forward_while_the_kernel_would() {
     d.stop();
 }
 
+/// A port that is not there any more is not up.
+#[test]
+fn a_port_that_is_removed_takes_its_carrier_along() {
+    let test = "a_port_that_is_removed_takes_its_carrier_along";
+    let Some(lab) = Lab::new(test, 'H') else { return };
+    let d = lab.node(&[("lan1", 'x')]);
+    let device = format!("af_packet:{}y", lab.name);
+    let s = hosts(&[("here", &d)]);
+    for plane in ["own", "routed", "pearl"] {
+        d.ask(&["port", "add", "lan2", &device]);
+        s.apply(&one(plane, ""));
+        let namespace = namespace(&d);
+        lab.reaches();
+        let shows = |words: &str| sh(&format!("ip -n {namespace} link show lan2")).contains(words);
+        d.ask(&["port", "remove", "lan2"]);
+        until(&format!("{plane}: it has no carrier"), || shows("NO-CARRIER"));
+        let routes = sh(&format!("ip -n {namespace} route show 10.2.0.0/24"));
+        assert!(routes.contains("linkdown"), "{plane}: {routes}");
+        s.ask(&["net", "delete", "red"]);
+    }
+    d.stop();
+}
+
 fn program<'v>(router: &'v Value, name: &str) -> &'v Value {
     let all = router["programs"].as_array().unwrap();
     all.iter().find(|p| p["name"] == name).unwrap_or_else(|| panic!("{name}: {router}"))
