@@ -15,7 +15,7 @@ use weir_io::tap::Outlet;
 use weir_supervisor::model::router::{DataPlane, Router, address};
 use weir_wire::MacAddr;
 
-/// What a router's kernel is told: to route; to take answers by whichever way they come; to go another way where a link has no carrier.
+/// What a router's kernel is told: to route; to take answers by whichever way they come; to go another way where a link has no carrier; to keep addresses.
 const ROUTER: &[(&str, &str)] = &[
     ("ipv4/ip_forward", "1"),
     ("ipv6/conf/all/forwarding", "1"),
@@ -26,6 +26,8 @@ const ROUTER: &[(&str, &str)] = &[
     ("ipv4/conf/all/arp_announce", "2"),
     ("ipv4/conf/all/ignore_routes_with_linkdown", "1"),
     ("ipv6/conf/all/ignore_routes_with_linkdown", "1"),
+    // As IPv4's: what was configured is there when an interface comes up again.
+    ("ipv6/conf/all/keep_addr_on_down", "1"),
 ];
 
 /// A namespace and what leads there.

@@ -121,6 +121,8 @@ fn an_interface_that_is_set_down_takes_nothing() {
         assert!(dropped(&d, "port-down") > lost, "{plane}: {}", d.json(&["stats"]));
         sh(&format!("ip -n {inside} link set lan1 up"));
         lab.reaches();
+        let addresses = sh(&format!("ip -n {inside} -6 address show lan1"));
+        assert!(addresses.contains("fd00:1::1/64"), "{plane}: {addresses}");
         s.ask(&["net", "delete", "red"]);
     }
     d.stop();
