@@ -116,6 +116,11 @@ pub struct Door {
 }
 
 impl Door {
+    /// Itself, for whoever looks for what runs inside.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Does something inside, on a thread of its own.
     ///
     /// # Errors

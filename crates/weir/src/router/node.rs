@@ -9,7 +9,7 @@ use super::cgroup::Group;
 use super::follow::Follower;
 use super::kinds::{self, Begun};
 use super::one::{One, limits, prepared, start, words};
-use super::programs::{Place, end, inside};
+use super::programs::{Place, Programs, Text, end, inside};
 use super::shape::Pushed;
 use super::wires::{Names, Wires};
 use crate::config::diff::Step;
@@ -180,7 +180,7 @@ impl Routers {
             DataPlane::Bridged => free.take(v.ports.len()).collect(),
             _ => Vec::new(),
         };
-        let (asked, follower, programs) = (v, None, None);
+        let (asked, follower, programs) = (v, None, Programs::none(Arc::clone(&place)));
         let mut one = One { router, asked, follower, programs, wires, plane, bridges, place };
         let (parts, mut steps) = (one.parts(&one.asked, &one.router)?, one.ports(&interfaces));
         let idle = |p: &VdpPlan| match own {
@@ -198,11 +198,10 @@ impl Routers {
         if let Some(whole) = parts.last() {
             one.follower = self.follow(live, &one.router, whole, &one.wires).map_err(work)?;
         }
-        let started = prepared(&one.place, &one.router).and_then(|p| start(&one.place, p));
-        let started = started.map_err(bad_anyhow).and_then(|p| {
-            one.programs = p;
-            kinds::take_place(live, &one.asked, parts)
-        });
+        let started = prepared(&one.place, &one.router)
+            .and_then(|p| start(&mut one.programs, p, Text::Other));
+        let started =
+            started.map_err(bad_anyhow).and_then(|()| kinds::take_place(live, &one.asked, parts));
         let pause = match started {
             Ok((more, pause)) => {
                 told.extend(more);
@@ -266,21 +265,14 @@ impl Routers {
             kinds::steps_to(m, all)
         })?;
         if let Some(new) = new {
-            if let Some(mut p) = o.programs.take() {
-                p.leave();
+            let text = if router.frr == o.router.frr { Text::Same } else { Text::Other };
+            if let Err(e) = start(&mut o.programs, new, text) {
+                // Whoever puts the change back finds what it had.
+                let old = prepared(&o.place, &o.router).map_err(work)?;
+                start(&mut o.programs, old, text).map_err(work)?;
+                return Err(bad_anyhow(e));
             }
-            end(|| inside(o.wires.namespace.file()));
-            o.programs = match start(&o.place, new) {
-                Ok(p) => p,
-                Err(e) => {
-                    // Whoever puts the change back finds what it had.
-                    end(|| inside(o.wires.namespace.file()));
-                    let old = prepared(&o.place, &o.router).map_err(work)?;
-                    o.programs = start(&o.place, old).map_err(work)?;
-                    return Err(bad_anyhow(e));
-                }
-            };
-            told.push(format!("router {}: its programs were started again", v.name));
+            told.push(format!("router {}: its programs that changed were started again", v.name));
         }
         (o.router, o.asked) = (router, v);
         Ok(told)

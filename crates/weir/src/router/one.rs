@@ -6,7 +6,7 @@ use super::carrier::Led;
 use super::cgroup::Limits;
 use super::follow::Follower;
 use super::frr::Frr;
-use super::programs::{Place, Program, Programs, end, inside};
+use super::programs::{Place, Program, Programs, Text, end, inside};
 use super::shape::{Wire as Joined, bridged_end, bridges, compose};
 use super::wires::Wires;
 use crate::config::diff::Step;
@@ -32,7 +32,7 @@ pub struct One {
     /// Keeps rules as its routes are.
     pub follower: Option<Follower>,
     /// What runs inside.
-    pub programs: Option<Programs>,
+    pub programs: Programs,
     /// Its namespace, and what leads there.
     pub wires: Wires,
     /// The VDP that forwards for it.
@@ -100,14 +100,12 @@ impl One {
     /// Ends what runs for it.
     pub fn leave(&mut self) {
         drop(self.follower.take());
-        if let Some(mut p) = self.programs.take() {
-            p.leave();
-        }
+        self.programs.leave();
         end(|| inside(self.wires.namespace.file()));
     }
 
     pub fn item(&self) -> RouterItem {
-        let programs = self.programs.iter().flat_map(Programs::status);
+        let programs = self.programs.status().into_iter();
         let follow = self.follower.as_ref().map(Follower::status);
         RouterItem {
             name: self.asked.name.clone(),
@@ -168,12 +166,10 @@ pub fn prepared(place: &Place, r: &Router) -> Result<Prepared> {
     Ok((all, frr))
 }
 
-pub fn start(place: &Arc<Place>, (all, frr): Prepared) -> Result<Option<Programs>> {
+/// Has what was prepared run.
+pub fn start(programs: &mut Programs, (all, frr): Prepared, text: Text) -> Result<()> {
     if let Some(frr) = &frr {
         frr.take_up()?;
     }
-    match all.is_empty() {
-        true => Ok(None),
-        false => Programs::start(Arc::clone(place), all, frr).map(Some),
-    }
+    programs.exchange(all, frr, text)
 }

@@ -12,8 +12,10 @@ use crate::commands::say::tell;
 use crate::namespace::Door;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,11 +59,27 @@ pub struct Status {
 /// Programs that run.
 #[derive(Debug)]
 pub struct Programs {
+    place: Arc<Place>,
     stop: Arc<AtomicBool>,
     status: Arc<Mutex<Vec<Status>>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Watch>>,
+    /// They, while nobody watches them.
+    unwatched: Option<Watch>,
 }
 
+/// Whether FRR's configuration is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// It is.
+    Same,
+    /// It may be another.
+    Other,
+}
+
+/// A program to be there, and itself where it is there already.
+type Slot = (Program, Option<One>);
+
+#[derive(Debug)]
 struct One {
     program: Program,
     child: Option<Child>,
@@ -104,7 +122,8 @@ impl Place {
     }
 
     fn start(&self, p: &Program) -> Result<Child> {
-        let whole = self.door.within(|| Ok(self.command(p).spawn()?));
+        // In a group of its own, by which what it has started is known for its.
+        let whole = self.door.within(|| Ok(self.command(p).process_group(0).spawn()?));
         whole.with_context(|| format!("starting {}", p.name))
     }
 
@@ -121,31 +140,51 @@ impl Place {
 }
 
 impl Programs {
-    /// Starts programs and watches them. FRR's get their configuration when they are there.
+    /// None yet.
+    pub fn none(place: Arc<Place>) -> Self {
+        let (stop, status) = (Arc::default(), Arc::default());
+        Self { place, stop, status, thread: None, unwatched: None }
+    }
+
+    /// Has these run and no others, and watches them. Who runs already, of the same words, goes on; FRR does so as a whole. FRR's
+    /// programs get their configuration when they are there.
     ///
     /// # Errors
-    /// One can't be started, or FRR refuses its configuration; then none runs.
-    pub fn start(place: Arc<Place>, programs: Vec<Program>, frr: Option<frr::Frr>) -> Result<Self> {
-        let now = Instant::now();
-        let mut all = Vec::new();
-        for program in programs {
-            if let Some(f) = &frr {
-                f.wait_to_start(&program, &mut || all.iter_mut().find_map(gone))?;
-            }
-            let child = Some(place.start(&program)?);
-            all.push(One { program, child, again: now, wait: WAITS[0], ended: 0 });
+    /// One can't be started, or FRR refuses its configuration. Then those run that went on, and nobody watches them.
+    pub fn exchange(
+        &mut self,
+        programs: Vec<Program>,
+        frr: Option<frr::Frr>,
+        text: Text,
+    ) -> Result<()> {
+        self.leave();
+        let (place, status) = (Arc::clone(&self.place), Arc::clone(&self.status));
+        let none = Watch { place, frr: None, all: Vec::new(), untold: false, status };
+        let mut w = self.unwatched.take().unwrap_or(none);
+        let frr_stays = text == Text::Same && w.frr == frr;
+        let stays = |p: &Program| frr_stays || !frr.as_ref().is_some_and(|f| f.has(p));
+        let mut going = std::mem::take(&mut w.all);
+        let mut slot = |p: Program| -> Slot {
+            let there = going.iter().position(|o| o.program == p && stays(&p));
+            (p, there.map(|i| going.remove(i)))
+        };
+        let slots: Vec<Slot> = programs.into_iter().map(&mut slot).collect();
+        let kept = slots.iter().filter_map(|(_, o)| o.as_ref()?.child.as_ref().map(Child::id));
+        let kept: Vec<i32> = kept.filter_map(|pid| pid.try_into().ok()).collect();
+        end(|| strangers(inside(self.place.door.file()), &kept));
+        drop(going);
+        w.frr = frr;
+        let started = w.start(slots);
+        w.tell();
+        if started.is_err() || w.all.is_empty() {
+            self.unwatched = Some(w);
+            return started;
         }
-        let mut first = Watch { place, frr, all, untold: false, status: Arc::default() };
-        if let Some(f) = &first.frr {
-            f.configure(&first.place, &mut || first.all.iter_mut().find_map(gone))?;
-        }
-        first.tell();
-        let stop = Arc::new(AtomicBool::new(false));
-        let (flag, status) = (Arc::clone(&stop), Arc::clone(&first.status));
-        let thread = std::thread::Builder::new()
-            .name("weir-router".to_owned())
-            .spawn(move || first.watch(&flag))?;
-        Ok(Self { stop, status, thread: Some(thread) })
+        self.stop = Arc::default();
+        let flag = Arc::clone(&self.stop);
+        let thread = std::thread::Builder::new().name("weir-router".to_owned());
+        self.thread = Some(thread.spawn(move || w.watch(&flag))?);
+        Ok(())
     }
 
     /// How each does.
@@ -157,7 +196,7 @@ impl Programs {
     pub fn leave(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(t) = self.thread.take() {
-            let _ = t.join();
+            self.unwatched = t.join().ok();
         }
     }
 }
@@ -174,6 +213,23 @@ fn gone(o: &mut One) -> Option<String> {
     Some(format!("{} has ended by itself: {ended}", o.program.name))
 }
 
+/// Starts programs; FRR's get their configuration when they are there.
+fn begin(place: &Place, frr: Option<&frr::Frr>, programs: &[&Program]) -> Result<Vec<One>> {
+    let again = Instant::now();
+    let mut all: Vec<One> = Vec::new();
+    for p in programs {
+        if let Some(f) = frr {
+            f.wait_to_start(p, &mut || all.iter_mut().find_map(gone))?;
+        }
+        let (program, child) = ((*p).clone(), Some(place.start(p)?));
+        all.push(One { program, child, again, wait: WAITS[0], ended: 0 });
+    }
+    if let Some(f) = frr.filter(|f| programs.iter().any(|p| f.has(p))) {
+        f.configure(place, &mut || all.iter_mut().find_map(gone))?;
+    }
+    Ok(all)
+}
+
 /// Its process, if it runs.
 fn running(o: &mut One) -> Option<i32> {
     let c = o.child.as_mut()?;
@@ -181,6 +237,7 @@ fn running(o: &mut One) -> Option<i32> {
     c.id().try_into().ok().filter(|_| runs)
 }
 
+#[derive(Debug)]
 struct Watch {
     place: Arc<Place>,
     frr: Option<frr::Frr>,
@@ -191,13 +248,27 @@ struct Watch {
 }
 
 impl Watch {
-    fn watch(mut self, stop: &AtomicBool) {
+    /// Starts those that are not there.
+    fn start(&mut self, slots: Vec<Slot>) -> Result<()> {
+        let missing: Vec<&Program> =
+            slots.iter().filter(|(_, o)| o.is_none()).map(|(p, _)| p).collect();
+        let started = begin(&self.place, self.frr.as_ref(), &missing);
+        let (mut fresh, failed) = match started {
+            Ok(all) => (all.into_iter(), None),
+            Err(e) => (Vec::new().into_iter(), Some(e)),
+        };
+        self.all = slots.into_iter().filter_map(|(_, o)| o.or_else(|| fresh.next())).collect();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn watch(mut self, stop: &AtomicBool) -> Self {
         while !stop.load(Ordering::Acquire) {
             std::thread::sleep(LOOK);
             if self.look(Instant::now()) {
                 self.tell();
             }
         }
+        self
     }
 
     /// Says whether something has changed.
@@ -282,6 +353,35 @@ pub fn inside(namespace: &File) -> Vec<i32> {
             is.is_ok_and(|m| (m.dev(), m.ino()) == (wanted.dev(), wanted.ino()))
         })
         .collect()
+}
+
+/// Those of these processes that are neither one of `kept` nor descended from one, nor in its process group.
+fn strangers(all: Vec<i32>, kept: &[i32]) -> Vec<i32> {
+    if kept.is_empty() {
+        return all;
+    }
+    let kin: BTreeMap<i32, [i32; 2]> =
+        all.iter().filter_map(|pid| Some((*pid, parent_and_group(*pid)?))).collect();
+    let is_kept = |pid: i32| {
+        let mut at = pid;
+        // No process is its own ancestor, but they come and go while they are looked at.
+        for _ in 0..=kin.len() {
+            let Some([parent, group]) = kin.get(&at) else { return false };
+            if kept.contains(&at) || kept.contains(group) {
+                return true;
+            }
+            at = *parent;
+        }
+        false
+    };
+    all.into_iter().filter(|pid| !is_kept(*pid)).collect()
+}
+
+/// As proc(5) has them, behind a name that may have anything in it.
+fn parent_and_group(pid: i32) -> Option<[i32; 2]> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+    Some([words.next()?.parse().ok()?, words.next()?.parse().ok()?])
 }
 
 /// Ends processes until there are none: politely, then not.

@@ -237,3 +237,57 @@ fn zebra_takes_its_clients_along() {
     east.stop();
     west.stop();
 }
+
+/// Of a router's programs those go on that are said as before, with what they have started.
+#[test]
+fn programs_that_do_not_change_go_on() {
+    let test = "programs_that_do_not_change_go_on";
+    let Some(lab) = Lab::new(test, 'I') else { return };
+    let d = lab.node(&[("lan1", 'x'), ("lan2", 'y')]);
+    let s = hosts(&[("here", &d)]);
+    let with_frr = Path::new("/usr/lib/frr/staticd").exists();
+    let said = |route: &str, more: &str| {
+        let frr = format!("frr = '''\nip route {route} 10.2.0.2\n'''\n");
+        let frr = if with_frr { frr } else { String::new() };
+        let child = "['/bin/sh', '-c', 'sleep 1001 & exec sleep 1002']";
+        one("own", &format!("{frr}run = [{child}{more}]\n"))
+    };
+    let pids = |names: &[&str]| {
+        let now = router(&d);
+        names.iter().map(|n| program(&now, n)["pid"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let frr: &[&str] = if with_frr { &["zebra", "staticd"] } else { &[] };
+    let count = |seconds: u32| {
+        let inside = namespace(&d);
+        let pids = sh(&format!("ip netns pids {inside}"));
+        let is = |pid: &&str| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.ends_with(format!("sleep\0{seconds}\0").as_bytes())
+        };
+        pids.lines().filter(is).count()
+    };
+    s.apply(&said("10.77.0.0/16", ""));
+    let (own, daemons) = (pids(&["sh"]), pids(frr));
+    until("it has begun", || count(1001) == 1);
+    let processes = sh(&format!("ip netns pids {}", namespace(&d)));
+    // One more program, and one fewer: nobody else notices.
+    s.apply(&said("10.77.0.0/16", ", ['/bin/sleep', '1003']"));
+    assert_eq!((pids(&["sh"]), pids(frr)), (own.clone(), daemons.clone()));
+    until("it has begun, too", || count(1003) == 1);
+    assert_eq!([1001, 1002].map(count), [1, 1]);
+    s.apply(&said("10.77.0.0/16", ""));
+    assert_eq!(sh(&format!("ip netns pids {}", namespace(&d))), processes);
+    // Another text is FRR's alone.
+    if with_frr {
+        s.apply(&said("10.78.0.0/16", ""));
+        assert_eq!(pids(&["sh"]), own);
+        assert!(pids(frr).iter().all(|p| !daemons.contains(p)));
+        until("its route is there", || {
+            let all = sh(&format!("ip -n {} route show", namespace(&d)));
+            all.contains("10.78.0.0/16") && !all.contains("10.77.0.0/16")
+        });
+    }
+    assert_eq!([1001, 1002].map(count), [1, 1]);
+    s.ask(&["net", "delete", "red"]);
+    d.stop();
+}
