@@ -248,9 +248,6 @@ impl Device for AfPacket {
     fn caps(&self) -> Caps {
         self.caps
     }
-    fn mtu(&self) -> usize {
-        self.caps.max_frame_bytes.saturating_sub(LINK_BYTES)
-    }
     fn link(&mut self, _pool: &mut Pool) -> LinkState {
         match self.watch.look_again(self.sockets.as_ref().map(|s| s.index)) {
             Seen::Same(state, mtu) => {

@@ -9,8 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use thiserror::Error;
 use weir_packet::{Arrival, Burst, Caps, Device, DeviceCounters, Feed, LinkState, Nanos, Pool};
 
-/// An Ethernet header, and the longest packet behind it (IEEE 802.3, 3.2.7).
-const ETHERNET: usize = 14;
+/// The longest packet in an Ethernet frame (IEEE 802.3, 3.2.7).
 const ETHERNET_MTU: usize = 1500;
 
 /// Size of a wire between two memory ports.
@@ -196,11 +195,9 @@ impl Device for Memory {
             Far::Elsewhere => Feed::Waits,
             Far::Here => Feed::Overflows,
         };
-        Caps::new(self.end.max, feed)
-    }
-    /// A wire stands for an Ethernet cable, however much its slots hold.
-    fn mtu(&self) -> usize {
-        self.end.max.saturating_sub(ETHERNET).min(ETHERNET_MTU)
+        // A wire stands for an Ethernet cable, however much its slots hold.
+        let caps = Caps::new(self.end.max, feed);
+        Caps { ip_bytes: caps.ip_bytes.min(ETHERNET_MTU), ..caps }
     }
     /// Down once the other end was dropped.
     fn link(&mut self, _pool: &mut Pool) -> LinkState {

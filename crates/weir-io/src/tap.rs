@@ -91,9 +91,6 @@ impl Device for Tap {
     fn caps(&self) -> Caps {
         self.caps
     }
-    fn mtu(&self) -> usize {
-        self.caps.max_frame_bytes.saturating_sub(LINK_BYTES)
-    }
     /// The device may be moved to another namespace: the port stays with it. One that was deleted
     /// is attached to again when someone makes it; it is not made anew, since whoever deleted it
     /// meant that.

@@ -221,9 +221,6 @@ impl DeviceError {
 #[error("no free frame in the pool")]
 pub struct NoFrames;
 
-/// An Ethernet header.
-const ETHERNET_BYTES: usize = 14;
-
 /// A frame that a device will not send, with the reason.
 #[derive(Debug)]
 pub struct Rejected {
@@ -240,12 +237,6 @@ pub trait Device: Send {
 
     /// What it can do.
     fn caps(&self) -> Caps;
-
-    /// The longest packet that its network carries behind an Ethernet header. Frames may be longer by more than that header
-    /// where VLAN tags do not count.
-    fn mtu(&self) -> usize {
-        self.caps().max_frame_bytes.saturating_sub(ETHERNET_BYTES)
-    }
 
     /// Whether it can be used now. Called a few times a second: a device that was gone may use the
     /// call to come back.

@@ -292,7 +292,7 @@ impl DataPlane {
                 device: p.tx.device.name().to_owned(),
                 up: p.tx.is_up(),
                 max_frame_bytes: p.tx.device.caps().max_frame_bytes,
-                mtu: p.tx.device.mtu(),
+                mtu: p.tx.device.caps().ip_bytes,
                 counters: p.counters.clone(),
                 device_counters: p.tx.device.counters(),
                 backlog: p.tx.backlog(),

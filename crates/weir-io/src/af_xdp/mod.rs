@@ -338,9 +338,6 @@ impl Device for AfXdp {
     fn caps(&self) -> Caps {
         self.caps
     }
-    fn mtu(&self) -> usize {
-        self.caps.max_frame_bytes.saturating_sub(LINK_BYTES)
-    }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         match self.watch.look_again(self.bound.as_ref().map(|b| b.index)) {
             Seen::Same(state, mtu) => {

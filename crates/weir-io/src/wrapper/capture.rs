@@ -102,9 +102,6 @@ impl Device for PcapTap {
     fn caps(&self) -> Caps {
         self.inner.caps()
     }
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         self.inner.link(pool)
     }

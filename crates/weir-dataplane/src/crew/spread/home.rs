@@ -230,9 +230,6 @@ impl Device for Home {
     fn caps(&self) -> Caps {
         self.inner.caps()
     }
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         let link = self.inner.link(pool);
         self.shared.note(self.inner.caps(), link);

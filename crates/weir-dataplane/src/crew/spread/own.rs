@@ -28,9 +28,6 @@ impl Device for Own {
     fn caps(&self) -> Caps {
         self.inner.caps()
     }
-    fn mtu(&self) -> usize {
-        self.inner.mtu()
-    }
     fn link(&mut self, pool: &mut Pool) -> LinkState {
         let link = self.inner.link(pool);
         // All are of one interface.
