@@ -130,6 +130,10 @@ fn left_alone_it_keeps_its_flows_and_stands_alone_if_it_is_to() {
     assert_eq!(rig.switch.next_deadline(), None);
     // Flows are passed over; nothing here does what NORMAL says.
     assert_eq!(rig.send(1, &frame(1)).len(), 0);
+    // Elsewhere, too, where it is moved meanwhile.
+    let mut rig = rig.moved([]);
+    rig.tick();
+    assert_eq!(rig.send(1, &frame(1)).len(), 0);
     rig.connect(NEW, Version::V13, Purpose::Controller);
     assert_eq!(rig.send(1, &frame(1)).len(), 1);
     rig.disconnect(NEW);

@@ -522,8 +522,18 @@ fn what_a_router_says_the_nat_says() {
     assert_eq!(said(&mut r, INSIDE, &long, DropReason::FrameTooLong), Some((gateway, 600)));
     // The way in is as long as it was.
     assert!(comes_in(&mut r, Packet { data: &data, ..back(peer(1), e, L4::Udp) }, host(1, 500)));
+    // Nor does what stays inside meet the link outside: other hosts by their external addresses, and the gateway.
+    let eb = external(&mut r, out(host(2, 600), peer(1), L4::Udp)).unwrap();
+    let (port, _) =
+        rx(&mut r, INSIDE, &Packet { data: &data, ..out(host(1, 500), eb, L4::Udp) }.frame())
+            .unwrap();
+    assert_eq!(port, INSIDE);
+    let o = r.rx(INSIDE, &Packet { data: &data, ..ask(gateway) }.frame());
+    assert_eq!(o.one().port, INSIDE);
     // So many a second, and no error about an error.
     let all = (0..200).filter(|_| said(&mut r, INSIDE, &short, DropReason::TtlExpired).is_some());
     assert!(all.count() < 150);
     assert!(status(&r, "ICMP errors of its own").parse::<u64>().unwrap() > 3);
+    // Those of one side are not the other's.
+    assert!(said(&mut r, OUTSIDE, &late, DropReason::TtlExpired).is_some());
 }

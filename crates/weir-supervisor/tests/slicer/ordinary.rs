@@ -7,7 +7,7 @@ use weir_openflow::model::*;
 use weir_supervisor::slicer::space::{Right, SliceId};
 use weir_supervisor::slicer::{ConnId, Loss, Out, PortRef, SpaceRule, Switch};
 
-fn packet(v: Version, vid: u16, in_port: u32, cookie: u64) -> Message {
+pub fn packet(v: Version, vid: u16, in_port: u32, cookie: u64) -> Message {
     Message::PacketIn(PacketIn {
         buffer_id: NO_BUFFER,
         total_len: 64,

@@ -1,6 +1,7 @@
 //! Other slices and another flow space while controllers and flows are there.
 
 use super::bench::*;
+use super::ordinary::packet;
 use weir_openflow::model::*;
 use weir_supervisor::slicer::space::SliceId;
 use weir_supervisor::slicer::{ConnId, SlicePlan};
@@ -172,4 +173,42 @@ fn a_change_that_fails_afterwards_brings_nothing_back_that_is_not_its_slices_any
     b.says(xid, Message::Error(e));
     let sent = b.flow_mods();
     assert!(sent.iter().all(|(_, f)| f.command == FlowCommand::DeleteStrict), "{sent:?}");
+}
+
+/// A slice whose only port is away for a moment is one that writes still: meters say nothing when they go.
+#[test]
+fn meters_stay_while_the_port_is_away() {
+    let mut b = Bench::new(Version::V13, vec![slice("red")], vec![grant(0, vlan(10), &[3])]);
+    let bands = vec![Band { rate: 10, burst: 0, kind: BandKind::Drop }];
+    let (command, flags) = (MeterCommand::Add, MeterFlags::KBPS);
+    b.ask(1, Message::MeterMod(MeterMod { command, flags, id: 7, bands }));
+    b.sent();
+    b.answer_barriers();
+    for reason in [PortReason::Delete, PortReason::Add] {
+        b.says(0, Message::PortStatus(PortStatus { reason, desc: port(3) }));
+        assert!(b.sent().iter().all(|m| !matches!(m.body, Message::MeterMod(_))));
+        b.answer_barriers();
+    }
+    let metered = vec![Instruction::Meter(7)];
+    b.ask(1, Message::FlowMod(FlowMod { instructions: metered, ..flow(at(10, 3), vec![]) }));
+    assert_eq!(b.flow_mods().len(), 1);
+}
+
+/// What is dropped at the switch while a slice has nobody there is dropped no more when it may be another's.
+#[test]
+fn drops_do_not_outlive_what_their_slice_may() {
+    let mut red = slice("red");
+    red.loss = weir_supervisor::slicer::Loss::Drop { seconds: 600 };
+    let mut b = Bench::new(Version::V13, vec![red.clone(), slice("blue")], by_vlan(2));
+    b.switch.disconnected(ConnId(1), &mut b.out);
+    b.says(0, packet(Version::V13, 10, 1, u64::MAX));
+    let dropped = b.flow_mods();
+    assert_eq!(dropped.len(), 1);
+    b.answer_barriers();
+    let plans = vec![Some(red), Some(slice("blue"))];
+    b.switch.replan(&plans, &[grant(1, vlan(10), &[1, 2, 3])], &mut b.out);
+    let sent: Vec<Message> = b.sent().into_iter().map(|m| m.body).collect();
+    let fence = sent.iter().position(|m| *m == Message::BarrierRequest).unwrap();
+    let gone = |m: &Message| matches!(m, Message::FlowMod(f) if f.command == FlowCommand::Delete && f.cookie == dropped[0].1.cookie);
+    assert!(sent[..fence].iter().any(gone), "{sent:?}");
 }
