@@ -84,7 +84,7 @@ fn without_barriers_the_figures_are_there_and_who_refuses_none_is_named() {
         (
             Barrier::Misnumbered,
             Outcome::Fails,
-            "The switch does not answer a barrier request by its number: 1 barrier reply came with a transaction id that was not asked for.",
+            "The switch does not answer a barrier request by its number: 1 barrier reply came that no request waited for, by the transaction id.",
         ),
     ] {
         let mut toy = Toy { insertion: Nanos(1_000_000), barrier, ..Toy::default() };

@@ -4,7 +4,7 @@ mod certificates;
 mod openflow_rig;
 mod run_daemon;
 
-use certificates::{Authority, Identity};
+use certificates::{Authority, Identity, self_signed};
 use openflow_rig::{Peer, by_tls, config, listening, patient, switch};
 use run_daemon::Daemon;
 use std::net::{TcpListener, TcpStream};
@@ -66,6 +66,8 @@ fn a_listener_takes_only_those_whom_its_authority_has_signed() {
     let stranger = Authority::new().signs("tool.example");
     assert!(client(&at, &ca, Some(&stranger)).is_err());
     d.wait_for("TLS failed: the certificate does not verify: nobody in 'ca' has signed it");
+    assert!(client(&at, &ca, Some(&self_signed("tool.example"))).is_err());
+    d.wait_for("it is an authority's own (CA:TRUE, as 'openssl req -x509' makes it)");
     assert!(client(&at, &ca, None).is_err());
     d.wait_for("TLS failed: no certificate was shown");
     // One that speaks no TLS at all.
@@ -77,7 +79,7 @@ fn a_listener_takes_only_those_whom_its_authority_has_signed() {
     assert_eq!(good.barrier().unwrap(), []);
     let s = switch(&d);
     assert_eq!(s["listeners"][0]["connected"], 1, "{s}");
-    assert_eq!(s["listeners"][0]["refused"], 3, "{s}");
+    assert_eq!(s["listeners"][0]["refused"], 4, "{s}");
     let said = d.stop().join("\n");
     assert!(!said.contains("PRIVATE KEY"), "{said}");
 }

@@ -13,7 +13,7 @@ pub(super) const BARRIER: &str = "a barrier request";
 
 fn strange(replies: u64) -> String {
     let s = if replies == 1 { "reply" } else { "replies" };
-    format!("{replies} barrier {s} came with a transaction id that was not asked for")
+    format!("{replies} barrier {s} came that no request waited for, by the transaction id")
 }
 
 /// What could not be read so far.

@@ -59,7 +59,7 @@ const OPEN: usize = 1 << 18;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Frames of which it is known whether they have come, in words of 64: as many as can be on their way.
-const WINDOW: usize = 1024;
+const WINDOW: usize = OPEN / 64;
 
 struct Row {
     rate: f64,
@@ -197,10 +197,12 @@ impl Module for PacketOuts {
             Place::InOrder | Place::Reordered if at == self.at => row.received += 1,
             // Of the rate before: it counts as lost already.
             Place::InOrder | Place::Reordered => return,
-            Place::Duplicated | Place::TooOld => {
+            Place::Duplicated => {
                 row.twice += 1;
                 return;
             }
+            // Whether it is the first is not known any more.
+            Place::TooOld => return,
         }
         self.last = self.last.max(frame.at);
         if let Some(at) = self.written.remove(&id.number) {

@@ -293,8 +293,14 @@ pub fn in_words(e: &Error) -> String {
     }
 }
 
+/// What webpki says of an authority's certificate that is shown as one's own; rustls passes it on as text.
+const AUTHORITYS: &str = "CaUsedAsEndEntity";
+
 fn say(why: &CertificateError) -> &'static str {
     match why {
+        CertificateError::Other(e) if e.to_string().contains(AUTHORITYS) => {
+            "it is an authority's own (CA:TRUE, as 'openssl req -x509' makes it): show one that an authority has signed"
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "it is not valid yet"

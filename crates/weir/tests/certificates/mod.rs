@@ -51,6 +51,14 @@ impl Authority {
     }
 }
 
+/// What an authority is known by, with its key: signed by itself, as `openssl req -x509` makes them.
+pub fn self_signed(name: &str) -> Identity {
+    let key = KeyPair::generate().unwrap();
+    let mut p = CertificateParams::new([name.to_owned()]).unwrap();
+    p.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    Identity { certificate: p.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
+}
+
 impl Identity {
     pub fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let cert = CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();

@@ -414,8 +414,11 @@ impl Counters {
             if !stopped {
                 found.ages.push((asked * share - told) / (fps * share) * 1e3);
             }
-            found.ahead += u64::from(told > read * share + SLACK + strangers);
-            found.lead = found.lead.max((told - read * share) / (fps * share) * 1e3);
+            if told > read * share + SLACK + strangers {
+                found.ahead += 1;
+                let lead = told - read * share - strangers;
+                found.lead = found.lead.max(lead / (fps * share) * 1e3);
+            }
         }
     }
 
