@@ -89,10 +89,10 @@ impl Switch {
         }
         if more == Part::Last {
             self.ledger.close(xid);
-            // One that has ended meanwhile is told of as every other.
-            if of == Of::Dying && found {
-                self.one_less(slice, flow, out);
-            }
+        }
+        // One that has ended meanwhile is told of as every other.
+        if of == Of::Dying && found {
+            self.one_less(slice, flow, out);
         }
     }
 }

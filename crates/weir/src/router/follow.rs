@@ -57,8 +57,8 @@ impl Follower {
     /// The system refuses.
     pub fn start(door: &Door, plane: Handle, pushed: Pushed) -> Result<Self> {
         let (told, asked) = door.within(|| Ok((Netlink::listening()?, Netlink::new()?)))?;
-        let (there, down, status) = (HashMap::new(), BTreeSet::new(), Arc::default());
-        let mut follow = Follow { told, asked, plane, pushed, there, down, status };
+        let (there, status) = (HashMap::new(), Arc::default());
+        let mut follow = Follow { told, asked, plane, pushed, there, status };
         follow.round(Probe::No)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (flag, status) = (Arc::clone(&stop), Arc::clone(&follow.status));
@@ -98,8 +98,6 @@ struct Follow {
     plane: Handle,
     pushed: Pushed,
     there: HashMap<Key, (RuleSpec, Placed)>,
-    /// Ports whose interfaces were set down inside.
-    down: BTreeSet<PortNo>,
     status: Arc<Mutex<Status>>,
 }
 
@@ -138,7 +136,7 @@ impl Follow {
                 down.extend((!l.meant_up).then_some(no));
             }
         }
-        self.shut(down)?;
+        self.shut(ports.values().copied(), &down)?;
         let closed = self.asked.closed()?;
         let v4 = closed.v4.iter().filter_map(|l| ports.get(l)).map(|no| (*no, "ip"));
         let v6 = ports.values().filter(|_| closed.v6).map(|no| (*no, "ipv6"));
@@ -183,21 +181,19 @@ impl Follow {
     }
 
     /// Has nothing come in or leave by the ports of interfaces that were set down inside: their kernel takes nothing either, and where
-    /// rules forward it would not be asked.
-    fn shut(&mut self, down: BTreeSet<PortNo>) -> Result<()> {
+    /// rules forward it would not be asked. A port that came anew knows nothing of it, and one that is away has nothing to be told.
+    fn shut(&self, ports: impl Iterator<Item = PortNo>, down: &BTreeSet<PortNo>) -> Result<()> {
         let vid = self.pushed.vdp.vid;
-        let differ: Vec<PortNo> = down.symmetric_difference(&self.down).copied().collect();
-        if differ.is_empty() {
-            return Ok(());
-        }
-        let now: Vec<(PortNo, PortFlags)> = differ
-            .into_iter()
+        let wanted: Vec<(PortNo, PortFlags)> = ports
             .map(|no| (no, if down.contains(&no) { PortFlags::DOWN } else { PortFlags::NONE }))
             .collect();
         self.plane.call(move |p| {
-            now.into_iter().try_for_each(|(no, flags)| p.set_port_config(vid, no, flags))
-        })??;
-        self.down = down;
+            for (no, flags) in wanted {
+                if p.port_config(vid, no).ok() != Some(flags) {
+                    let _ = p.set_port_config(vid, no, flags);
+                }
+            }
+        })?;
         Ok(())
     }
 

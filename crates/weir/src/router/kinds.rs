@@ -27,7 +27,9 @@ const QUIET: Duration = Duration::from_millis(50);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why frames are dropped that a node of either kind does not forward, whether it changes or not.
-const MEANT: [DropReason; 14] = [
+const MEANT: [DropReason; 15] = [
+    // By an interface that is set down inside.
+    DropReason::PortDown,
     DropReason::Runt,
     DropReason::Malformed,
     DropReason::Action,

@@ -7,7 +7,6 @@ use super::problem::Problem;
 use super::shares::Share;
 use super::tokens::{Entry, Role, Tokens};
 use super::{App, JOBS};
-use crate::commands::say::complain;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
@@ -58,10 +57,7 @@ impl FromRequestParts<Arc<App>> for Caller {
 
 /// Nobody is let in by tokens that were not read. Why they can't be is the log's to say, not whoever's asks.
 fn unread(tokens: &Tokens, e: &anyhow::Error) -> Problem {
-    let why = format!("{e:#}");
-    if tokens.is_news(&why) {
-        complain(format_args!("requests are refused, since tokens can't be read: {why}"));
-    }
+    tokens.say_unread(e);
     let text = "who may ask can't be told now: the log of 'weir serve' says why";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "tokens", text)
 }

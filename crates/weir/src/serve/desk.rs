@@ -208,9 +208,11 @@ impl Desk {
     ) -> Result<Change, Problem> {
         let saved = {
             let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            Keeper::open(&self.path)?.saved
+            let saved = Keeper::open(&self.path)?.saved;
+            // Nobody is told of a later one before.
+            self.note(&saved);
+            saved
         };
-        self.note(&saved);
         if saved.under_way.is_some() {
             let text = "a change was interrupted: POST /v1/recover finishes or undoes it";
             return Err(Problem::new(StatusCode::CONFLICT, "interrupted", text));

@@ -6,6 +6,7 @@
 //! A token is 256 bits drawn by the system behind an id: nothing that could be guessed, so its hash is
 //! plain SHA-256, and looking at one costs a microsecond.
 
+use crate::commands::say::complain;
 use crate::config::error::Source;
 use crate::config::read::read_file;
 use crate::fault::bad_input;
@@ -137,12 +138,15 @@ impl Tokens {
         }
         let mode = meta.mode() & 0o777;
         let found = match mode & 0o077 {
-            0 => self.parsed(&read_file(&self.path).map_err(bad_input)?),
+            0 => read_file(&self.path).map_err(|e| e.to_string()).and_then(|t| self.parsed(&t)),
             _ => {
                 let shown = self.path.display();
                 Err(format!("{shown}: mode {mode:04o} lets others read it: chmod 600 {shown}"))
             }
         };
+        if found.is_ok() {
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
         *read = Some((stamp, found.clone()));
         found.map_err(bad_input)
     }
@@ -154,8 +158,16 @@ impl Tokens {
         Ok(Arc::new(file.token))
     }
 
+    /// Has the log say why requests are refused, once for each state of the file: it is not for whoever asks.
+    pub fn say_unread(&self, e: &anyhow::Error) {
+        let why = format!("{e:#}");
+        if self.is_news(&why) {
+            complain(format_args!("requests are refused, since tokens can't be read: {why}"));
+        }
+    }
+
     /// Whether it is news that the tokens can't be read: of each state of the file each reason is, once.
-    pub fn is_news(&self, why: &str) -> bool {
+    fn is_news(&self, why: &str) -> bool {
         let now = (std::fs::metadata(&self.path).ok().as_ref().map(stamp), why.to_owned());
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.replace(now.clone()) != Some(now)

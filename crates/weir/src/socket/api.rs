@@ -27,7 +27,7 @@ const MAX_CLIENTS: usize = 64;
 /// Connections at once that have shown none yet.
 const PENDING: usize = 64;
 /// How long showing one may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE: Duration = Duration::from_secs(60);
 /// How long accepting rests when the system has nothing left for another.
 const REST: Duration = Duration::from_millis(50);
 

@@ -192,7 +192,18 @@ fn a_port_that_is_removed_takes_its_carrier_along() {
         until(&format!("{plane}: it has no carrier"), || shows("NO-CARRIER"));
         let routes = sh(&format!("ip -n {namespace} route show 10.2.0.0/24"));
         assert!(routes.contains("linkdown"), "{plane}: {routes}");
+        // An interface that is set down while its port is away holds nothing else up, and is down when that comes back.
+        sh(&format!("ip -n {namespace} link set lan2 down"));
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        assert!(router(&d)["fault"].is_null(), "{plane}: {}", router(&d));
+        d.ask(&["port", "add", "lan2", &device]);
+        stops(&lab, &format!("{plane}: its interface is down"));
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        stops(&lab, &format!("{plane}: its interface stays down"));
+        sh(&format!("ip -n {namespace} link set lan2 up"));
+        lab.reaches();
         s.ask(&["net", "delete", "red"]);
+        d.ask(&["port", "remove", "lan2"]);
     }
     d.stop();
 }

@@ -31,8 +31,6 @@ pub fn run(args: &RunArgs) -> Result<()> {
     if args.capture.is_some() && wanted.len() > 1 {
         return Err(bad_input("--capture: one directory holds the frames of one switch"));
     }
-    let mut pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
-    let unsaved = pcap.as_ref().map(Conversation::unsaved);
     for (option, dir) in [("--out", &args.out), ("--capture", &args.capture)] {
         if let Some(dir) = dir {
             std::fs::create_dir_all(dir)
@@ -41,10 +39,14 @@ pub fn run(args: &RunArgs) -> Result<()> {
     }
     let stop = one::stopped_by_signals()?;
     let module = entry.about.name.clone();
+    let mut unsaved = None;
     let mut measure = |wanted: &Wanted| {
         let device = args.switch.device(wanted)?;
+        // Begun anew only by who has the switch.
+        let pcap = args.pcap.as_deref().map(Conversation::create).transpose().map_err(bad_input)?;
+        unsaved = pcap.as_ref().map(Conversation::unsaved);
         let (entry, params, manner) = (entry.clone(), params.clone(), manner.clone());
-        let ask = one::Ask { entry, params, manner, pcap: pcap.take(), out: args.out.clone() };
+        let ask = one::Ask { entry, params, manner, pcap, out: args.out.clone() };
         let name = match &device {
             Device::Given { .. } => module.clone(),
             Device::Made { .. } | Device::Wires => format!("{module} on {}", wanted.name()),

@@ -96,7 +96,10 @@ async fn ask(State(shim): State<Arc<Shim>>, request: Request) -> Response {
     let token = shown.and_then(password);
     let who = match token.map(|t| shim.tokens.who(&t, now_s())) {
         Some(Ok(Some(entry))) => who(entry),
-        Some(Err(_)) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Some(Err(e)) => {
+            shim.tokens.say_unread(&e);
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
         // `fvctl` shows its password only when it is asked for one.
         Some(Ok(None)) | None => {
             let asks = [(WWW_AUTHENTICATE, "Basic realm=\"weir\"")];
