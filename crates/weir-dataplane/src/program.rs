@@ -93,9 +93,9 @@ pub struct ProgramPort {
     /// Whether flooding goes there.
     pub floods: bool,
     /// Longest frame it takes, in bytes with the Ethernet header.
-    pub max_frame_bytes: usize,
+    pub max_frame_bytes: u32,
     /// Longest IP packet that it takes in a frame without VLAN tags, in bytes.
-    pub ip_bytes: usize,
+    pub ip_bytes: u32,
 }
 
 /// What a program may do: end frames, make frames, look at its ports and the time.

@@ -260,7 +260,7 @@ impl Program for Sizes {
         cx.consume(rx.frame);
     }
     fn tick(&mut self, cx: &mut ProgramCx<'_>) {
-        *self.0.lock().unwrap() = cx.ports().iter().map(|p| p.ip_bytes).collect();
+        *self.0.lock().unwrap() = cx.ports().iter().map(|p| p.ip_bytes as usize).collect();
     }
 }
 

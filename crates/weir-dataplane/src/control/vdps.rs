@@ -429,6 +429,8 @@ impl DataPlane {
             let flags = v.edge.flags(id);
             let floods = !flags.any_of(PortFlags::NO_FLOOD);
             let Caps { max_frame_bytes, ip_bytes, .. } = p.tx.device.caps();
+            let [max_frame_bytes, ip_bytes] =
+                [max_frame_bytes, ip_bytes].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
             let up = p.tx.is_up() && flags.may_send();
             let port = ProgramPort { no, up, floods, max_frame_bytes, ip_bytes };
             Some(SlotPort { port, id, flags })

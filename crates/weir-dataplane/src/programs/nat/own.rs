@@ -41,7 +41,10 @@ impl Own {
 impl Nat {
     /// Looks at what its links take.
     pub(super) fn look_at_links(&mut self, cx: &ProgramCx<'_>) {
-        let mtu = |no| cx.ports().iter().find(|p| p.no == no).map_or(usize::MAX, |p| p.ip_bytes);
+        let mtu = |no| {
+            let port = cx.ports().iter().find(|p| p.no == no);
+            port.map_or(usize::MAX, |p| p.ip_bytes as usize)
+        };
         self.own.mtus = [self.inside.port, self.outside.port].map(mtu);
         self.own.room = self.own.mtus.into_iter().min().unwrap_or(usize::MAX).saturating_add(ETH);
     }

@@ -199,7 +199,8 @@ impl Router {
     fn mtu(&self, id: IfaceId, cx: &ProgramCx<'_>) -> Option<usize> {
         let iface = self.iface(id)?;
         let port = cx.ports().iter().find(|p| p.no == iface.port)?;
-        Some(iface.mtu.map_or(port.ip_bytes, |m| port.ip_bytes.min(m.into())))
+        let takes = port.ip_bytes as usize;
+        Some(iface.mtu.map_or(takes, |m| takes.min(m.into())))
     }
 
     /// Sends a packet that is ready but for its Ethernet addresses, at once or when the neighbour
