@@ -135,6 +135,7 @@ fuzz_target!(|data: &[u8]| {
         up: n != 3 || pick & 0x80 == 0,
         floods: true,
         max_frame_bytes: 1514,
+        ip_bytes: 1500,
     });
     let mut pool = Pool::new(64, 2048).expect("a small pool");
     let (mut done, mut spare, mut refused) = (VecDeque::new(), Vec::new(), 0);
