@@ -325,8 +325,7 @@ impl Book {
         let at = f.pieces.iter().position(|p| p.matcher == *matcher)?;
         f.pieces.swap_remove(at);
         self.pieces -= 1;
-        f.counted.0 = f.counted.0.saturating_add(counted.0);
-        f.counted.1 = f.counted.1.saturating_add(counted.1);
+        f.count(counted.0, counted.1);
         let f = f.clone();
         changes.extend(self.uncover(&f, id, matcher, Standing::No));
         if f.pieces.is_empty() { self.remove(id, changes) } else { None }

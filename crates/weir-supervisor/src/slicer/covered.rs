@@ -82,8 +82,7 @@ impl Switch {
             };
             if let Some(f) = flow {
                 found = true;
-                f.counted.0 = f.counted.0.saturating_add(r.packets);
-                f.counted.1 = f.counted.1.saturating_add(r.bytes);
+                f.count(r.packets, r.bytes);
                 f.has_lived(r, self.now);
             }
         }
@@ -111,12 +110,17 @@ impl Lived {
 }
 
 impl Flow {
+    /// One of its rules has counted so many packets and bytes, and is not at the switch as its own any more.
+    pub(super) fn count(&mut self, packets: u64, bytes: u64) {
+        self.counted.0 = self.counted.0.saturating_add(packets);
+        self.counted.1 = self.counted.1.saturating_add(bytes);
+    }
+
     /// Whether what has gone is a rule that was to go; then what it has counted is its flow's.
     pub(super) fn has_left(&mut self, r: &FlowRemoved) -> bool {
         let Some(at) = self.leaving.iter().position(|m| *m == r.matcher) else { return false };
         self.leaving.remove(at);
-        self.counted.0 = self.counted.0.saturating_add(r.packets);
-        self.counted.1 = self.counted.1.saturating_add(r.bytes);
+        self.count(r.packets, r.bytes);
         true
     }
 

@@ -5,7 +5,7 @@
 
 use super::book::FlowId;
 use super::flows::owner;
-use super::ledger::{Op, What, error};
+use super::ledger::{What, error};
 use super::space::SliceId;
 use super::switch::{Out, Switch};
 use core::time::Duration;
@@ -80,7 +80,7 @@ impl Switch {
             return;
         }
         for op in self.ledger.settled(xid) {
-            self.done(&op, out);
+            self.last_words(op.asker.slice, &op.deaths, out);
         }
         let Some(What::Barrier(asker, before)) = self.ledger.close(xid) else { return };
         let Ok(s) = self.slice(&asker) else { return };
@@ -93,13 +93,8 @@ impl Switch {
         self.answer(&asker, Message::BarrierReply, out);
     }
 
-    /// A change is done: flows that it deleted are gone. What their rules have counted a switch may tell later than that,
+    /// Gives the switch a time to tell of deleted flows' rules: what these have counted it may tell later than that the change is done,
     /// as Open vSwitch does.
-    fn done(&mut self, op: &Op, out: &mut Out) {
-        self.last_words(op.asker.slice, &op.deaths, out);
-    }
-
-    /// Gives the switch a time to tell of deleted flows' rules.
     pub(super) fn last_words(&mut self, slice: SliceId, deaths: &[FlowId], out: &mut Out) {
         let Some(s) = self.slices.get(usize::from(slice.0)) else { return };
         let silent = deaths.iter().filter(|id| s.dying.contains_key(*id)).copied();
@@ -178,8 +173,7 @@ impl Switch {
         let lived = (r.duration_sec, r.duration_nsec);
         if let Some(d) = s.dying.get_mut(&id) {
             d.lived = d.lived.max(lived);
-            d.flow.counted.0 = d.flow.counted.0.saturating_add(r.packets);
-            d.flow.counted.1 = d.flow.counted.1.saturating_add(r.bytes);
+            d.flow.count(r.packets, r.bytes);
             return self.one_less(slice, id, out);
         }
         let Some(f) = s.book.flow_mut(id) else { return };

@@ -23,6 +23,11 @@ fn pack(key: Station, entry: u32, port: PortNo) -> Slot {
     [key.0, (u64::from(entry) + 1) | u64::from(port.0) << 32]
 }
 
+#[inline(always)]
+fn unpack(s: Slot) -> (u32, PortNo) {
+    ((s[1] as u32).wrapping_sub(1), PortNo((s[1] >> 32) as u32))
+}
+
 /// Where a station is, in the newer array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At(usize);
@@ -107,7 +112,7 @@ impl Slots {
             Ok(i) => self.slots.slots[i],
             Err(_) => self.in_old(key)?,
         };
-        Some((s[1] as u32 - 1, PortNo((s[1] >> 32) as u32)))
+        Some(unpack(s))
     }
 
     #[inline(always)]
@@ -148,8 +153,7 @@ impl Slots {
     /// Entry and port there.
     #[inline(always)]
     pub fn at(&self, at: At) -> (u32, PortNo) {
-        let word = self.slots.slots[at.0][1];
-        ((word as u32).wrapping_sub(1), PortNo((word >> 32) as u32))
+        unpack(self.slots.slots[at.0])
     }
 
     /// It is at another port.
@@ -196,7 +200,10 @@ impl Slots {
     /// Everything there is, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Station, u32, PortNo)> + '_ {
         let all = self.slots.slots.iter().chain(&self.old.slots).filter(|s| s[1] != 0);
-        all.map(|s| (Station(s[0]), s[1] as u32 - 1, PortNo((s[1] >> 32) as u32)))
+        all.map(|s| {
+            let (entry, port) = unpack(*s);
+            (Station(s[0]), entry, port)
+        })
     }
 
     /// Slots that memory is taken for.

@@ -99,8 +99,7 @@ pub struct FlowSpace {
     by_id: HashMap<EntryId, u32>,
     all: Index,
     of_slice: BTreeMap<SliceId, Index>,
-    /// How many entries let a slice write.
-    written: BTreeMap<SliceId, usize>,
+    /// Slices that may write, of which the entries may be away with their ports.
     writers: BTreeSet<SliceId>,
     next: u64,
 }
@@ -149,9 +148,6 @@ impl FlowSpace {
         for (slice, _) in &entry.grants {
             self.of_slice.entry(*slice).or_default().insert(slot, &entry.matcher);
         }
-        if let Some(writer) = entry.writer() {
-            *self.written.entry(writer).or_default() += 1;
-        }
         self.by_id.insert(id, slot);
         if let Some(k) = self.kept.get_mut(slot as usize) {
             *k = Some(Kept { id, entry });
@@ -179,9 +175,6 @@ impl FlowSpace {
             if let Some(index) = self.of_slice.get_mut(slice) {
                 index.remove(slot, &k.entry.matcher);
             }
-        }
-        if let Some(n) = k.entry.writer().and_then(|w| self.written.get_mut(&w)) {
-            *n -= 1;
         }
         self.free.push(slot);
         Some(k.entry)
@@ -288,9 +281,9 @@ impl FlowSpace {
         Ok(out)
     }
 
-    /// Whether any entry lets a slice write. Who only reads has no flows, and no groups and meters for them.
+    /// Whether a slice is one that writes. Who only reads has no flows, and no groups and meters for them.
     pub fn writes(&self, slice: SliceId) -> bool {
-        self.writers.contains(&slice) || self.written.get(&slice).is_some_and(|n| *n > 0)
+        self.writers.contains(&slice)
     }
 
     /// Has a slice be one that writes, also while the ports at which it may are away.
