@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::VecDeque;
 use weir_dataplane::programs::balancer::{Backend, Balancer, BalancerConfig, Service};
 use weir_dataplane::programs::bng::{AccessPort, Bng, BngConfig, BngRoute, Circuits, CorePort};
-use weir_dataplane::programs::firewall::{Allow, Firewall, FirewallConfig};
+use weir_dataplane::programs::firewall::{Allow, Firewall, FirewallConfig, Midstream};
 use weir_dataplane::programs::nat::{Nat, NatConfig, NatSide};
 use weir_dataplane::programs::router::{Interface, NextHop, Route, Router, RouterConfig};
 use weir_dataplane::programs::{Endpoint, Kind, by_name, names};
@@ -56,11 +56,12 @@ fn nat() -> Nat {
     Nat::new(&config).expect("a sound configuration")
 }
 
-fn firewall() -> Firewall {
+fn firewall(midstream: Midstream) -> Firewall {
     let mut config = FirewallConfig::between(PortNo(1), PortNo(2));
     let to = "10.0.0.0/8".parse().expect("a prefix");
     config.allow = vec![Allow { protocol: Kind::Tcp, to, ports: 0..=1023 }];
     config.max_connections = 8;
+    config.midstream = midstream;
     Firewall::new(&config).expect("a sound configuration")
 }
 
@@ -126,7 +127,8 @@ fuzz_target!(|data: &[u8]| {
     let mut program: Box<dyn Program> = by_name(name).unwrap_or_else(|_| match name {
         "balancer" => Box::new(balancer()),
         "bng" => Box::new(gateway()),
-        "firewall" => Box::new(firewall()),
+        "firewall" if pick & 0x40 == 0 => Box::new(firewall(Midstream::Refuse)),
+        "firewall" => Box::new(firewall(Midstream::Follow)),
         "nat" => Box::new(nat()),
         _ => Box::new(router()),
     });

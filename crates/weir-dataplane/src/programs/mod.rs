@@ -28,6 +28,7 @@ pub mod learning;
 pub mod nat;
 pub mod reflector;
 pub mod router;
+mod said;
 pub mod sink;
 
 pub use connection::{Endpoint, Kind};

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use weir_dataplane::PortNo;
 use weir_dataplane::programs::firewall::{
-    Allow, Firewall, FirewallConfig, FirewallError, FirewallTimeouts,
+    Allow, Firewall, FirewallConfig, FirewallError, FirewallTimeouts, Midstream,
 };
 use weir_packet::Nanos;
 
@@ -82,6 +82,40 @@ fn a_connection_lives() {
     assert!(passes(&mut r, out(L4::Tcp(ACK))));
     seconds(&mut r, 2);
     assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
+}
+
+/// As after a restart, when nobody knows of the connections that there are.
+#[test]
+fn connections_that_began_unseen_go_on_if_told_so() {
+    let c = FirewallConfig { midstream: Midstream::Follow, ..config() };
+    let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))), "nothing allows it to begin one");
+    assert!(!passes(&mut r, out(L4::Tcp(RST | ACK))) && !passes(&mut r, out(L4::Tcp(SYN | ACK))));
+    assert!(passes(&mut r, out(L4::Tcp(ACK))));
+    seconds(&mut r, 2);
+    assert!(passes(&mut r, back(L4::Tcp(ACK))));
+    seconds(&mut r, 19);
+    assert!(passes(&mut r, back(L4::Tcp(ACK | FIN))) && passes(&mut r, out(L4::Tcp(ACK | FIN))));
+    assert!(passes(&mut r, back(L4::Tcp(ACK))));
+    seconds(&mut r, 2);
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))), "over");
+    // What nobody answers is over soon; what may begin outside may go on from there.
+    assert!(passes(&mut r, out(L4::Tcp(FIN | ACK))));
+    seconds(&mut r, 4);
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))));
+    let (server, client) = (end([10, 0, 0, 1], 80), end([192, 0, 2, 7], 4000));
+    assert!(passes(&mut r, packet(OUTSIDE, client, server, L4::Tcp(ACK))));
+    assert!(passes(&mut r, packet(INSIDE, server, client, L4::Tcp(ACK))));
+}
+
+/// A server with a client's data in its first segment (RFC 7413) answers at once.
+#[test]
+fn data_may_come_before_the_third_segment() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    assert!(passes(&mut r, out(L4::Tcp(SYN))) && passes(&mut r, back(L4::Tcp(SYN | ACK))));
+    assert!(passes(&mut r, back(L4::Tcp(ACK | Flags::PSH))));
+    assert!(!passes(&mut r, back(L4::Tcp(SYN))));
+    assert!(passes(&mut r, out(L4::Tcp(ACK))));
 }
 
 #[test]
@@ -182,6 +216,7 @@ type Step = (u32, L4);
 struct Oracle {
     /// Packets that passed, and when the last one that counts did.
     seen: HashMap<(Endpoint, Endpoint, Kind), (Vec<Step>, u64)>,
+    midstream: Midstream,
 }
 
 fn is(l4: L4, yes: Flags, no: Flags) -> bool {
@@ -191,15 +226,22 @@ fn is(l4: L4, yes: Flags, no: Flags) -> bool {
 fn reset(h: &[Step]) -> bool {
     h.iter().any(|s| is(s.1, RST, Flags(0)))
 }
-/// Both have said SYN, and the first has answered that.
+/// Its first segment was never seen.
+fn midst(h: &[Step]) -> bool {
+    matches!(h[0].1, L4::Tcp(_)) && !is(h[0].1, SYN, Flags(0))
+}
+/// Both have said SYN, and the first has answered that; or both have been heard in its midst.
 fn open_since(h: &[Step]) -> Option<usize> {
     let by = h[0].0;
+    if midst(h) {
+        return h.iter().position(|s| s.0 != by);
+    }
     let answered = h.iter().position(|s| s.0 != by && is(s.1, SYN | ACK, Flags(0)))?;
     let rest = h[answered..].iter().position(|s| s.0 == by && is(s.1, ACK, SYN))?;
     Some(answered + rest)
 }
 fn fins(h: &[Step]) -> Vec<u32> {
-    let from = open_since(h).unwrap_or(h.len());
+    let from = open_since(h).map_or(h.len(), |open| if midst(h) { 0 } else { open });
     let mut f: Vec<u32> =
         h[from..].iter().filter(|s| is(s.1, FIN, Flags(0))).map(|s| s.0).collect();
     f.sort_unstable();
@@ -251,11 +293,13 @@ impl Oracle {
         };
         let known = self.seen.get_mut(&key);
         let over = known.as_ref().is_none_or(|(h, _)| {
-            matches!(l4, L4::Tcp(_)) && begins && (reset(h) || fins(h).len() == 2)
+            let unheard = midst(h) && open_since(h).is_none();
+            matches!(l4, L4::Tcp(_)) && begins && (reset(h) || fins(h).len() == 2 || unheard)
         });
         if over {
             let room = self.seen.contains_key(&key) || self.seen.len() < max;
-            let may = begins && Self::may_begin(from, dst, l4.kind()) && room;
+            let follows = self.midstream == Midstream::Follow && is(l4, ACK, SYN | RST);
+            let may = (begins || follows) && Self::may_begin(from, dst, l4.kind()) && room;
             if may {
                 self.seen.insert(key, (vec![(from, l4)], now));
             }
@@ -272,8 +316,13 @@ impl Oracle {
             // In the midst of an open one: the peer will answer it, it changes nothing.
             L4::Tcp(f) if open_since(h).is_some() && f.contains(SYN) => return true,
             L4::Tcp(_) if open_since(h).is_some() => true,
+            L4::Tcp(f) if midst(h) && f.contains(SYN) => return true,
+            L4::Tcp(_) if midst(h) => true,
             L4::Tcp(_) if from == by && begins => true,
-            L4::Tcp(_) if from != by => is(l4, SYN | ACK, Flags(0)),
+            // Its answer, and what comes behind that.
+            L4::Tcp(_) if from != by => {
+                is(l4, SYN | ACK, Flags(0)) || is(l4, ACK, Flags(0)) && h.iter().any(|s| s.0 != by)
+            }
             // The third step of the handshake, when there was a second.
             L4::Tcp(_) => is(l4, ACK, SYN) && h.iter().any(|s| s.0 != by),
         };
@@ -304,11 +353,12 @@ proptest! {
     fn is_what_its_history_says(
         steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..2, 0u8..2, l4()), 1..200),
         max in prop_oneof![Just(3usize), Just(100)],
+        midstream in prop_oneof![Just(Midstream::Refuse), Just(Midstream::Follow)],
     ) {
         let mut c = config();
-        c.max_connections = max;
+        (c.max_connections, c.midstream) = (max, midstream);
         let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
-        let mut oracle = Oracle::default();
+        let mut oracle = Oracle { midstream, ..Oracle::default() };
         let mut now = 0;
         for (wait, outwards, host, port, l4) in steps {
             // Mostly no time passes.

@@ -177,7 +177,7 @@ type ProgramOption = (&'static str, &'static [&'static str], fn(&ProgramSection)
 
 const SIDES: &[&str] = &["firewall", "nat"];
 const TABLES: &[&str] = &["balancer", "firewall"];
-const OPTIONS: [ProgramOption; 23] = [
+const OPTIONS: [ProgramOption; 24] = [
     ("ageing_s", &["learning"], |t| t.ageing_s.is_some()),
     ("max_entries", &["learning"], |t| t.max_entries.is_some()),
     ("static", &["learning"], |t| !t.statics.is_empty()),
@@ -190,6 +190,7 @@ const OPTIONS: [ProgramOption; 23] = [
     ("inside", SIDES, |t| t.inside.is_some()),
     ("outside", SIDES, |t| t.outside.is_some()),
     ("max_connections", TABLES, |t| t.max_connections.is_some()),
+    ("midstream", &["firewall"], |t| t.midstream.is_some()),
     ("allow", &["firewall"], |t| !t.allow.is_empty()),
     ("inside_mac", &["nat"], |t| t.inside_mac.is_some()),
     ("outside_mac", &["nat"], |t| t.outside_mac.is_some()),

@@ -221,6 +221,7 @@ pub struct ProgramSection {
     pub inside: Option<Spanned<PortRef>>,
     pub outside: Option<Spanned<PortRef>>,
     pub max_connections: Option<usize>,
+    pub midstream: Option<Spanned<String>>,
     #[serde(default)]
     pub allow: Vec<Spanned<AllowSection>>,
     pub inside_mac: Option<Spanned<String>>,

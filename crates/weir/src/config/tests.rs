@@ -286,7 +286,7 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
 fn programs_that_remember_are_taken() {
     for program in [
         "name = 'firewall'\ninside = 'a'\noutside = 'b'\nmax_connections = 10\n\
-         allow = [{ protocol = 'icmp', to = '10.0.0.0/8' }]",
+         midstream = 'follow'\nallow = [{ protocol = 'icmp', to = '10.0.0.0/8' }]",
         "name = 'nat'\ninside = 'a'\noutside = 'b'\ninside_mac = '02:00:00:00:00:01'\n\
          outside_mac = '02:00:00:00:00:02'\ngateway_mac = '02:00:00:00:00:03'\n\
          inside_addresses = ['10.0.0.1']\naddresses = ['192.0.2.1']\nports = '2000-2999'",

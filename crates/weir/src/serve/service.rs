@@ -9,6 +9,7 @@ use super::problem::Problem;
 use super::room::{Client, Endless, Holding, Room};
 use super::{App, router};
 use crate::openflow::log::Lines;
+use crate::openflow::tls::io_in_words;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
@@ -21,7 +22,7 @@ use hyper_util::service::TowerToHyperService;
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -103,6 +104,7 @@ async fn at_most(
 ) {
     let room = Arc::new(Room::new(most));
     let lines = Lines::new("api".to_owned());
+    let strangers = Arc::new(Mutex::new(Lines::new("api".to_owned())));
     loop {
         let (tcp, from) = match listener.accept().await {
             Ok(a) => a,
@@ -120,9 +122,14 @@ async fn at_most(
         // A socket that refuses has gone already.
         let _ = tcp.set_nodelay(true);
         let (tls, router) = (tls(), router.clone());
+        let strangers = Arc::clone(&strangers);
         tokio::spawn(async move {
+            let why_not = |e: String| {
+                let lines = strangers.lock().unwrap_or_else(PoisonError::into_inner);
+                lines.tell(format_args!("{from} refused: {e}"));
+            };
             tokio::select! {
-                () = serve(tcp, tls, router, Arc::clone(&place.client)) => {}
+                () = serve(tcp, tls, router, Arc::clone(&place.client), why_not) => {}
                 () = place.client.goes() => {}
             }
         });
@@ -145,14 +152,19 @@ fn refuse(most: usize, tcp: TcpStream, tls: Option<&TlsAcceptor>) {
     let _ = tcp.write_all(answer.as_bytes());
 }
 
-async fn serve(tcp: TcpStream, tls: Option<TlsAcceptor>, router: Router, client: Arc<Client>) {
-    match tls {
-        None => http(tcp, router, client).await,
-        Some(acceptor) => {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(tcp)).await {
-                http(stream, router, client).await;
-            }
-        }
+/// Serves a client; why TLS could not be made is told to `why_not`.
+async fn serve(
+    tcp: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    client: Arc<Client>,
+    why_not: impl FnOnce(String),
+) {
+    let Some(acceptor) = tls else { return http(tcp, router, client).await };
+    match timeout(HANDSHAKE, acceptor.accept(tcp)).await {
+        Ok(Ok(stream)) => http(stream, router, client).await,
+        Ok(Err(e)) => why_not(io_in_words(&e)),
+        Err(_) => why_not(format!("no TLS within {} s", HANDSHAKE.as_secs())),
     }
 }
 

@@ -491,6 +491,10 @@ fn elsewhere_it_is_tls_and_bytes_that_are_no_request_end_alone() {
     let mut said = Vec::new();
     let _ = plain.read_to_end(&mut said);
     assert!(!String::from_utf8_lossy(&said).contains("HTTP/1.1 200"));
+    let said = api.said.lock().unwrap();
+    let told = std::iter::from_fn(|| said.recv_timeout(LIMIT).ok()).find(|l| l.contains("refused"));
+    assert!(told.is_some_and(|l| l.contains("what came is not TLS")), "said to who runs it");
+    drop(said);
     let nonsense: [&[u8]; 4] = [
         b"\0\0\0\0\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",

@@ -39,6 +39,17 @@ pub struct FirewallTimeouts {
     pub query: Nanos,
 }
 
+/// What becomes of a TCP segment of no known connection that would be in the midst of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Midstream {
+    /// It is dropped.
+    #[default]
+    Refuse,
+    /// It begins one, where its side may: connections go on that a firewall knew which ran before this one. So does an ACK that a host
+    /// inside sends for no reason.
+    Follow,
+}
+
 impl Default for FirewallTimeouts {
     /// RFC 5382 §5 and RFC 4787 §4.3 where they have them, although those are NATs'.
     fn default() -> Self {
@@ -66,13 +77,16 @@ pub struct FirewallConfig {
     pub max_connections: usize,
     /// How long they are remembered.
     pub timeouts: FirewallTimeouts,
+    /// Connections that were there before it.
+    pub midstream: Midstream,
 }
 
 impl FirewallConfig {
     /// Between these ports; nothing may be begun from outside.
     pub fn between(inside: PortNo, outside: PortNo) -> Self {
         let timeouts = FirewallTimeouts::default();
-        Self { inside, outside, allow: Vec::new(), max_connections: 65_536, timeouts }
+        let midstream = Midstream::default();
+        Self { inside, outside, allow: Vec::new(), max_connections: 65_536, timeouts, midstream }
     }
 }
 

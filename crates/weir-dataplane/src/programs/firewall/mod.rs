@@ -4,7 +4,7 @@
 //! What it does:
 //! - Whatever is inside may begin connections. From outside nothing may be begun but what `allow`
 //!   says; all else that comes in belongs to a connection or is dropped.
-//! - TCP by its flags (`state.rs`), UDP as connections in one or both directions, ICMP queries by
+//! - TCP by its flags (`state.rs`), from its first segment on, or from any if it is told so, UDP as connections in one or both directions, ICMP queries by
 //!   their identifier. ICMP errors pass when the packet that they quote is of a connection here and
 //!   they go to its sender.
 //! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
@@ -18,7 +18,9 @@
 mod config;
 mod state;
 
-pub use config::{Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CONNECTIONS};
+pub use config::{
+    Allow, FirewallConfig, FirewallError, FirewallTimeouts, MOST_CONNECTIONS, Midstream,
+};
 
 use super::connection::Endpoint;
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
@@ -99,6 +101,7 @@ pub struct Firewall {
     allow: Vec<Allow>,
     table: Exact<u128, Connection, 2>,
     limits: Limits,
+    midstream: Midstream,
     swept: Nanos,
     counters: FirewallCounters,
 }
@@ -127,6 +130,7 @@ impl Firewall {
             allow: config.allow.clone(),
             table: Exact::new(config.max_connections),
             limits: Limits::new(config.timeouts),
+            midstream: config.midstream,
             swept: Nanos(0),
             counters: FirewallCounters::default(),
         })
@@ -167,8 +171,11 @@ impl Firewall {
         match (verdict, found) {
             (Verdict::Pass(state), Some(c)) => *c = Connection { state, seen: now },
             (Verdict::Let, _) => {}
+            (Verdict::Midstream(state), _) if self.midstream == Midstream::Follow => {
+                return self.begin(t, kind, key, from, state, now);
+            }
             (Verdict::Begin(state), _) => return self.begin(t, kind, key, from, state, now),
-            (Verdict::Invalid | Verdict::Pass(_), _) => {
+            (Verdict::Invalid | Verdict::Midstream(_) | Verdict::Pass(_), _) => {
                 self.counters.invalid += 1;
                 return Err(DropReason::Program);
             }

@@ -23,6 +23,8 @@ pub(super) enum State {
     Opening { by: Side },
     /// TCP: SYN and ACK came back.
     Answered { by: Side },
+    /// TCP: a segment seen that is not its first, and nothing of the other side; `fin`: who sent that has said FIN.
+    Midst { by: Side, fin: bool },
     /// TCP: both sides have spoken; who has said FIN.
     Open { inside_fin: bool, outside_fin: bool },
     /// TCP: reset. What is still on its way passes, until its time is over.
@@ -64,7 +66,9 @@ impl State {
     #[inline]
     pub fn phase(self) -> Phase {
         match self {
-            State::Opening { .. } | State::Answered { .. } => Phase::TcpOpening,
+            State::Opening { .. } | State::Answered { .. } | State::Midst { .. } => {
+                Phase::TcpOpening
+            }
             State::Reset | State::Open { inside_fin: true, outside_fin: true } => Phase::TcpClosing,
             State::Open { .. } => Phase::TcpOpen,
             State::OneWay { .. } => Phase::UdpOneWay,
@@ -83,6 +87,8 @@ pub(super) enum Verdict {
     Let,
     /// It would begin a connection, if its side may.
     Begin(State),
+    /// It would belong to one that began unseen.
+    Midstream(State),
     /// It belongs to nothing.
     Invalid,
 }
@@ -108,6 +114,7 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
     };
     match state {
         None if begins => begin,
+        None if ack && !syn && !rst => Verdict::Midstream(State::Midst { by: from, fin }),
         None => Verdict::Invalid,
         Some(State::Reset) if begins => begin,
         Some(State::Reset) => Verdict::Let,
@@ -120,8 +127,15 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
         Some(s @ State::Answered { by }) => match from == by {
             true if begins => Verdict::Pass(s),
             true if !syn => open(false, false),
-            false if syn && ack => Verdict::Pass(s),
+            // What comes with or right behind the answer, before the first side's ACK (RFC 7413 §4.2.1).
+            false if ack => Verdict::Pass(s),
             _ => Verdict::Invalid,
+        },
+        Some(State::Midst { .. }) if begins => begin,
+        Some(State::Midst { .. }) if syn => Verdict::Let,
+        Some(State::Midst { by, fin: before }) => match from == by {
+            true => Verdict::Pass(State::Midst { by, fin: before || fin }),
+            false => open(before && by == Side::Inside, before && by == Side::Outside),
         },
         Some(State::Open { inside_fin: true, outside_fin: true }) if begins => begin,
         // The peer answers a SYN in the midst of a connection by an ACK (RFC 5961 §4).

@@ -7,18 +7,14 @@
 use super::{From, Nat};
 use crate::program::ProgramCx;
 use crate::programs::connection::tuple::{Tuple, What, is_host, packet, packet_mut};
-use crate::programs::router::IcmpLimit;
-use crate::programs::router::limit::TokenBucket;
+use crate::programs::said::{self, IcmpLimit, TokenBucket};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame};
 use weir_wire::ethernet::HEADER_LEN as ETH;
-use weir_wire::icmpv4::{HEADER_LEN as ICMP, Message, unreachable};
+use weir_wire::icmpv4::{Message, unreachable};
 use weir_wire::{
     EtherType, EthernetFrame, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr, MacAddr,
 };
-
-/// Bytes of an error, which every host takes (RFC 1812 §4.3.2.3).
-const LONGEST: usize = 576;
 
 /// What it has to know for that.
 #[derive(Debug)]
@@ -109,14 +105,12 @@ impl Nat {
             return;
         }
         let Some(mut frame) = cx.alloc() else { return };
-        let most = LONGEST - weir_wire::ipv4::HEADER_LEN - ICMP;
-        let bad = packet(bytes).get(..t.end).unwrap_or(&[]);
-        let quoted = bad.get(..most).unwrap_or(bad);
+        let quoted = said::quoted(packet(bytes).get(..t.end).unwrap_or(&[]));
         let message = match why {
             Said::TtlOver => Icmpv4Repr::TimeExceeded { code: 0, quoted },
             Said::TooLong(mtu) => Icmpv4Repr::DestinationUnreachable {
                 code: unreachable::FRAGMENTATION_NEEDED,
-                next_hop_mtu: u16::try_from(mtu).unwrap_or(u16::MAX),
+                next_hop_mtu: said::next_hop_mtu(mtu),
                 quoted,
             },
         };
@@ -150,10 +144,5 @@ fn write(
     eth.set_dst(dst);
     eth.set_src(src);
     eth.set_ether_type(EtherType::Ipv4);
-    let mut packet = Ipv4Packet::new_unchecked(packet_mut(frame.bytes_mut()));
-    ip.emit(&mut packet).ok()?;
-    let mut icmp = Icmpv4Packet::new_unchecked(packet.payload_mut());
-    message.emit(&mut icmp).ok()?;
-    icmp.fill_checksum();
-    Some(())
+    said::write(packet_mut(frame.bytes_mut()), &ip, &message).ok()
 }

@@ -2,6 +2,7 @@
 //! frame is seen. Plain data: reading it from a file is somebody else's. Called by `mod.rs`.
 
 use crate::action::PortNo;
+use crate::programs::said::IcmpLimit;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -183,21 +184,6 @@ pub struct Permanent {
     pub addr: IpAddr,
     /// Its MAC.
     pub mac: MacAddr,
-}
-
-/// How many ICMP errors are sent: a token bucket (RFC 1812 §4.3.2.8, RFC 4443 §2.4(f)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IcmpLimit {
-    /// Errors per second in the long run; 0 sends none.
-    pub per_second: u32,
-    /// Errors at once.
-    pub burst: u32,
-}
-
-impl Default for IcmpLimit {
-    fn default() -> Self {
-        Self { per_second: 1000, burst: 50 }
-    }
 }
 
 /// Everything a router is told.

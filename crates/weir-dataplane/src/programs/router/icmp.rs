@@ -3,25 +3,24 @@
 //!
 //! Never about an ICMP error or redirect, a packet to or from more than one host, a frame to a
 //! group on its link, a fragment but the first; never faster than the token bucket allows. An IPv4
-//! error quotes what fits 576 bytes in all, an IPv6 error what fits 1280. The source is the address
+//! error quotes what fits 576 bytes in all (`said`), an IPv6 error what fits 1280. The source is the address
 //! that the packet was for if that is the router's, else one of the interface that the error leaves
 //! by. IPv4 errors have precedence 6 (RFC 1812 §4.3.2.5).
 
 use super::config::{is_link_local, not_a_host};
 use super::{Hop, IfaceId, LinkDst, Router, Target, packet_mut};
 use crate::program::{Origin, ProgramCx};
+use crate::programs::said;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_wire::ipv6_ext::walk;
 use weir_wire::{
-    EtherType, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet,
-    Ipv4Repr, Ipv6Packet, Ipv6Repr, icmpv4, icmpv6, ipv4, ipv6,
+    EtherType, Icmpv4Repr, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet,
+    Ipv6Repr, icmpv4, icmpv6, ipv6,
 };
 
-/// The longest IPv4 error (RFC 1812 §4.3.2.3).
-const MOST_V4: usize = 576;
 /// The longest IPv6 error: the least MTU (RFC 4443 §2.4(c)).
 const MOST_V6: usize = 1280;
-/// What an error of either family has in front of the quoted packet.
+/// What one has in front of the quoted packet.
 const ICMP: usize = 8;
 /// CS6, the code point of the old precedence 6.
 const DSCP: u8 = 48;
@@ -138,15 +137,14 @@ impl Router {
         if !self.may_complain(cx) {
             return;
         }
-        let most = usize::from(p.total_len()).min(MOST_V4 - ipv4::HEADER_LEN - ICMP);
-        let quoted = bad.get(..most).unwrap_or(bad);
+        let quoted = said::quoted(bad.get(..p.total_len().into()).unwrap_or(bad));
         let message = match what {
             Error4::Unreachable(code) => {
                 Icmpv4Repr::DestinationUnreachable { code, next_hop_mtu: 0, quoted }
             }
             Error4::FragmentationNeeded(mtu) => Icmpv4Repr::DestinationUnreachable {
                 code: icmpv4::unreachable::FRAGMENTATION_NEEDED,
-                next_hop_mtu: mtu.min(u16::MAX.into()) as u16,
+                next_hop_mtu: said::next_hop_mtu(mtu),
                 quoted,
             },
             Error4::TimeExceeded => Icmpv4Repr::TimeExceeded { code: 0, quoted },
@@ -170,11 +168,7 @@ impl Router {
         let ip = Ipv4Repr { ident: self.ident, dont_fragment: false, ..ip };
         let len = ip.buffer_len() + ip.payload_len;
         let Some(mut frame) = self.fresh(EtherType::Ipv4, len, cx) else { return false };
-        let mut packet = Ipv4Packet::new_unchecked(packet_mut(&mut frame));
-        let mut written = ip.emit(&mut packet);
-        let mut icmp = Icmpv4Packet::new_unchecked(packet.payload_mut());
-        written = written.and(message.emit(&mut icmp));
-        icmp.fill_checksum();
+        let written = said::write(packet_mut(&mut frame), &ip, &message);
         debug_assert!(written.is_ok(), "{written:?}");
         self.egress_v4(frame, Origin::Generated, hop, cx);
         true

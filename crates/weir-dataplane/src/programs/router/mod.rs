@@ -31,23 +31,23 @@ mod fragment;
 mod icmp;
 mod ipv4;
 mod ipv6;
-pub(in crate::programs) mod limit;
 mod lpm;
 mod ndisc;
 mod neighbour;
 mod routes;
 mod status;
 
+pub use crate::programs::said::IcmpLimit;
 pub use config::{
-    IcmpLimit, Interface, MIN_MTU_V4, MIN_MTU_V6, NeighbourConfig, NextHop, ParsePrefixError,
-    Permanent, Prefix, Route, RouterConfig, RouterError,
+    Interface, MIN_MTU_V4, MIN_MTU_V6, NeighbourConfig, NextHop, ParsePrefixError, Permanent,
+    Prefix, Route, RouterConfig, RouterError,
 };
 pub use neighbour::NeighbourState;
 pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
 use crate::program::{Ahead, End, Origin, Program, ProgramCx, ProgramPort, SlowFrame, of_kind};
-use limit::TokenBucket;
+use crate::programs::said::TokenBucket;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -4,12 +4,12 @@
 //! above, which asks the program itself whether they can be.
 
 use super::{ProgramPlan, Resolve, mac, prefix};
-use crate::config::error::{ConfigError, Source};
+use crate::config::error::{ConfigError, Source, one_of};
 use crate::config::schema::ProgramSection;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 use weir_dataplane::programs::balancer::{Backend, BalancerConfig, Service};
-use weir_dataplane::programs::firewall::{Allow, FirewallConfig};
+use weir_dataplane::programs::firewall::{Allow, FirewallConfig, Midstream};
 use weir_dataplane::programs::nat::{NatConfig, NatSide};
 use weir_dataplane::programs::{Endpoint, Kind};
 
@@ -77,6 +77,10 @@ pub(super) fn firewall(
         });
     }
     c.max_connections = t.max_connections.unwrap_or(c.max_connections);
+    if let Some(m) = &t.midstream {
+        let ways = [("refuse", Midstream::Refuse), ("follow", Midstream::Follow)];
+        c.midstream = one_of(source, m, "midstream", &ways)?;
+    }
     Ok(ProgramPlan::Firewall(Box::new(c)))
 }
 

@@ -1,7 +1,21 @@
 //! A token bucket for ICMP errors, in virtual time. Touches numbers only.
 
-use super::config::IcmpLimit;
 use weir_packet::Nanos;
+
+/// How many ICMP errors are sent: a token bucket (RFC 1812 §4.3.2.8, RFC 4443 §2.4(f)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpLimit {
+    /// Errors per second in the long run; 0 sends none.
+    pub per_second: u32,
+    /// Errors at once.
+    pub burst: u32,
+}
+
+impl Default for IcmpLimit {
+    fn default() -> Self {
+        Self { per_second: 1000, burst: 50 }
+    }
+}
 
 #[derive(Debug)]
 pub(in crate::programs) struct TokenBucket {
