@@ -267,12 +267,18 @@ fn hushed(caller: &Caller, after: &Lab, e: anyhow::Error) -> Problem {
     let status = StatusCode::from_u16(p.status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
     let text = match status {
         StatusCode::UNPROCESSABLE_ENTITY if p.leaks.is_empty() => {
-            "it can't be beside what else is there: ask an operator"
+            "it can't be beside what else is there: ask an operator".to_owned()
         }
         StatusCode::UNPROCESSABLE_ENTITY => {
-            "networks would not be apart: look at what rules rewrite and where they send it"
+            let owns = |name: &str| alone.network.iter().any(|n| n.name == name);
+            let own = p.leaks.iter().find(|l| owns(&l.from) && l.by_rule);
+            let which = own.map(|l| format!(": network '{}', {}, rule {}", l.from, l.vdp, l.by));
+            let which = which.unwrap_or_default();
+            format!(
+                "networks would not be apart{which}: look at what rules rewrite and where they send it"
+            )
         }
-        _ => "it can't be done now: try again, or ask an operator",
+        _ => "it can't be done now: try again, or ask an operator".to_owned(),
     };
     Problem::new(status, p.code, text)
 }

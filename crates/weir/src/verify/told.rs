@@ -30,6 +30,9 @@ pub struct LeakItem {
     pub vdp: String,
     /// And its rule, in the flow syntax.
     pub by: String,
+    /// Whether that is a rule of the VDP, in its own words: no part of it is another network's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_rule: bool,
     /// The port by which frames come in.
     pub in_port: String,
     /// Frames as they come in, in the flow syntax.
@@ -208,6 +211,7 @@ fn leak(l: &Leak, w: &Words<'_>) -> Shown {
             vdp.map_or("", |v| v.name.as_str())
         ),
         by,
+        by_rule: matches!(l.by, By::Rule(..)),
         in_port: w.port(l.in_port),
         frames: w.anywhere(&l.frames),
         leaves: l.leaves.map(|m| w.anywhere(&m)),

@@ -434,6 +434,13 @@ fn a_change_that_would_leak_is_refused_with_its_frame_before_it_is_made() {
     assert!(leak["frame"].is_string() && leak["from"] == "red" && leak["to"] == "blue", "{told}");
     assert!(told["detail"].as_str().unwrap().contains(leak["frame"].as_str().unwrap()));
     assert_eq!((has(&east), has(&west)), before);
+    // Whose it is hears which rule of his own it is, and nothing of whom it would reach.
+    let alice = owner(&s, "alice");
+    let told = api.ask(&alice, "PATCH", "/v1/networks/red/nodes/s1", &rule).of(422);
+    let text = told["detail"].as_str().unwrap();
+    assert_eq!((&told["code"], &told["leaks"]), (&json!("not-isolated"), &Value::Null), "{told}");
+    assert!(text.contains("network 'red', VDP") && text.contains("4116->vlan_vid"), "{text}");
+    assert!(!text.contains("blue") && !text.contains("frame "), "{text}");
     let fine = json!({ "rule": [{ "priority": 9, "actions": "output:1" }] });
     api.ask(&op, "PATCH", "/v1/networks/red/nodes/s1", &fine).of(200);
     api.stop();

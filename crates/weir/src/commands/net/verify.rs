@@ -190,6 +190,7 @@ mod tests {
             reaches: "port e1".to_owned(),
             vdp: "red.s1".to_owned(),
             by: "the program 'learning'".to_owned(),
+            by_rule: true,
             in_port: "e2".to_owned(),
             frames: String::new(),
             leaves: None,
