@@ -109,9 +109,14 @@ impl Liveness {
         Self { interval, ways, taken: 0, next: Nanos(0), changes: 0 }
     }
 
-    /// A probe came by way `i`.
+    /// A probe came by way `i`. What it changes is told to the other end at once, so that a way is up as soon as a frame has gone there
+    /// and back after its second end was made, not two intervals later.
     pub(super) fn heard(&mut self, i: usize, hears_us: bool, now: Nanos) {
+        let heard = self.hears(i, now);
         if let Some(w) = self.ways.get_mut(i) {
+            if !heard || w.hears_us != hears_us {
+                self.next = now;
+            }
             (w.heard, w.hears_us) = (Some(now), hears_us);
         }
     }
@@ -205,6 +210,26 @@ mod tests {
         // 95 + 3 intervals of silence; 300 + 10 of steadiness.
         assert_eq!(taken, [(20, 0), (130, 1), (400, 0)]);
         assert_eq!(l.changes(), 2);
+    }
+
+    /// Two ends whose frames take no time, an hour's interval: the second is made when the first has long sent its probe.
+    #[test]
+    fn a_way_is_up_when_a_frame_has_gone_there_and_back() {
+        let hour = Duration::from_secs(3600);
+        let (mut a, mut b) = (Liveness::new(1, hour), Liveness::new(1, hour));
+        assert!(a.tick(at(0)) && !a.tick(at(5)));
+        let mut probes = 0;
+        for ms in 10..20 {
+            for turn in 0..2 {
+                let (from, to) = if turn == 0 { (&mut b, &mut a) } else { (&mut a, &mut b) };
+                if from.tick(at(ms)) {
+                    to.heard(0, from.hears(0, at(ms)), at(ms));
+                    probes += 1;
+                }
+            }
+        }
+        assert!(a.any_up() && b.any_up());
+        assert!((3..=5).contains(&probes), "no more than it takes: {probes}");
     }
 
     #[test]
