@@ -21,7 +21,8 @@ use weir_packet::Nanos;
 /// beginning has few rounds of full bursts in a row, for which the others wait.
 pub const INTERVAL: Nanos = Nanos(500_000);
 
-/// After so long a worker did not run, but was kept from it: what came meanwhile comes now, and is no measure of who asks too much.
+/// After so long a worker did not run, but was kept from it: what came meanwhile comes now, and is no measure of who asks too much. Who polls may know
+/// it sooner ([`was_kept_from_work`](crate::DataPlane::was_kept_from_work)).
 pub const PAUSE: Nanos = Nanos(8 * INTERVAL.0);
 
 /// What a VDP asked for and got in an interval, and its limit.

@@ -11,6 +11,7 @@
 //! does; else a rest is short, since frames in those ports' rings wake nobody.
 
 mod idle;
+mod kept;
 mod lend;
 mod patience;
 mod sleep;
@@ -19,6 +20,7 @@ mod waker;
 use crate::plane::DataPlane;
 use crate::software::Server;
 use idle::{Idle, Pause, Rests};
+use kept::{Kept, own_time};
 use lend::{Ends, Left, Lending, Rest, Seat};
 use patience::Patience;
 use sleep::Sleep;
@@ -301,7 +303,8 @@ impl Runner {
             let _ = tell.send(waker.clone());
             let idle = Idle::new(mode, rests.worker);
             let seat = Box::new(Seat { plane, from, epoch });
-            Worker { lends, stop: flag, idle, epoch, sleep }.work(seat, &waker)
+            Worker { lends, stop: flag, idle, epoch, sleep, kept: Kept::default() }
+                .work(seat, &waker)
         })?;
         let waker = told.recv().map_err(std::io::Error::other)?;
         ends.keep();
@@ -403,6 +406,7 @@ struct Worker {
     idle: Idle,
     epoch: Instant,
     sleep: Sleep,
+    kept: Kept,
 }
 
 impl Worker {
@@ -449,6 +453,9 @@ impl Worker {
         let now = since(self.epoch);
         // Requests look at it: it may be long since the last round.
         plane.now = now;
+        if plane.is_promised() && self.kept.look(now, own_time) {
+            plane.was_kept_from_work();
+        }
         if carry_out(plane, from, ASKED) > 0 {
             self.idle.asked(now);
             return (now, plane.poll(since(self.epoch)));

@@ -362,6 +362,29 @@ fn a_worker_that_was_kept_from_work_drops_nothing_for_that() {
     }
 }
 
+/// A worker that has half of a processor, some milliseconds at a time, and catches up in between: what it does in an interval of which it had little is no
+/// measure either.
+#[test]
+fn a_worker_that_shares_its_processor_drops_nothing_for_that() {
+    let OneRing { mut p, now, lost, .. } = OneRing::new([2_000, 60_000], 500);
+    let mut clock = 0;
+    for step in [3_000, 10, 10, 2_000, 10, 3_500, 10, 10, 10, 10, 10].iter().cycle().take(5_000) {
+        clock += step * 1000;
+        now.store(clock, Ordering::Relaxed);
+        if *step > 500 {
+            p.was_kept_from_work();
+        }
+        p.poll(Nanos(clock));
+    }
+    let s = p.snapshot();
+    s.check().unwrap();
+    assert_eq!(lost.each_ref().map(|l| l.load(Ordering::Relaxed)), [0, 0], "the ring is too short");
+    for v in &s.vdps[1..] {
+        assert!(v.counters.received.frames > 1_000);
+        assert_eq!(v.counters.dropped.total(), 0, "{:?}", v.counters);
+    }
+}
+
 /// Nobody's share is dealt out anew, by what a few frames did, because another VDP comes or goes or is promised something.
 #[test]
 fn changes_to_others_leave_a_guarantee_of_cycles_alone() {

@@ -124,6 +124,21 @@ pub struct PortSpec {
     pub target: String,
 }
 
+impl Kind {
+    /// Whether it is by AF_XDP where that can be.
+    pub fn is_by_af_xdp(self) -> bool {
+        match self {
+            Self::Interface
+            | Self::Xdp
+            | Self::XdpNative
+            | Self::XdpGeneric
+            | Self::XdpShortcut => true,
+            Self::AfPacket | Self::Tap | Self::Vxlan => false,
+            Self::Pcap | Self::PcapOut | Self::Replay | Self::Memory | Self::Null => false,
+        }
+    }
+}
+
 impl PortSpec {
     /// What no other port can have at the same time: an interface, or a file that is written.
     pub fn owns(&self) -> Option<(Owned, &str)> {
@@ -304,7 +319,7 @@ pub fn open(
     let mut offering = |mode, shortcut| {
         let options = Options { mode, shortcut, if_busy: IfBusy::Say, ..Options::default() };
         let port = AfXdp::open(target, options, umem, pool)?;
-        let notes = port.notes().to_vec();
+        let notes = port.notes();
         Ok(Opened { notes, ..Opened::plain(port) })
     };
     if spec.kind == Kind::XdpShortcut {
@@ -397,7 +412,7 @@ pub fn open_queue(
     let queues = u32::try_from(all).unwrap_or(u32::MAX);
     let options = Options { mode, queue, queues, if_busy: IfBusy::Say, ..Options::default() };
     let port = AfXdp::open_queue(&spec.target, options, umem, pool, program)?;
-    let notes = port.notes().to_vec();
+    let notes = port.notes();
     Ok(Opened { notes, ..Opened::plain(port) })
 }
 

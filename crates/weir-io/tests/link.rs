@@ -430,3 +430,35 @@ fn errors_say_what_to_do() {
     };
     lab.within("w", body).join().unwrap();
 }
+
+/// Ports of one pool: those that come late say that their ring is short, work all the same, and leave frames for others.
+#[test]
+fn a_ring_that_is_short_is_told_and_works() {
+    let test = "a_ring_that_is_short_is_told_and_works";
+    if !common::can_have_namespaces(test) {
+        return;
+    }
+    let lab = Lab::two_hosts();
+    for i in 0..9 {
+        lab.run("w", &format!("ip link add s{i}a type veth peer name s{i}b"));
+        for end in ['a', 'b'] {
+            lab.run("w", &format!("ip link set s{i}{end} up"));
+        }
+    }
+    let body = || {
+        let (mut pool, umem) = (Pool::new(4096, 2048).unwrap(), Umem::new());
+        let mut open = |i: usize| xdp(&format!("s{i}a"), Mode::Generic, &umem, &mut pool);
+        let mut ports: Vec<_> = (0..9).map(&mut open).collect();
+        let short: Vec<usize> =
+            (0..9).filter(|i| ports[*i].caveat().is_some_and(|c| c.contains("'frames'"))).collect();
+        assert_eq!(short, [2, 3, 4, 5, 6, 7, 8], "two have all that they want");
+        assert!(pool.available() >= 700, "{} are left", pool.available());
+        let mut far = AfPacket::open("s8b", &pool).unwrap();
+        send(&mut far, &mut pool, 7);
+        expect(&mut *ports[8], &mut pool, 7);
+        ports.iter_mut().for_each(|p| p.close(&mut pool));
+        far.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+    };
+    lab.within("w", body).join().unwrap();
+}

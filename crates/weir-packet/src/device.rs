@@ -285,6 +285,12 @@ pub trait Device: Send {
         None
     }
 
+    /// What of its traffic it can't take, though nothing is wrong: queues of an interface that it does not serve, a ring that is
+    /// shorter than it should be.
+    fn caveat(&self) -> Option<String> {
+        None
+    }
+
     /// What it knows of its ways to its other end, where it probes them.
     fn ways(&self) -> Vec<WayQuality> {
         Vec::new()

@@ -172,8 +172,8 @@ pub enum ControlError {
     },
     /// A port of which each worker has a queue.
     #[error(
-        "port '{port}' can't be kept whole by worker {worker}: each worker has a queue of it; give the interface one \
-         ('ethtool -L IF combined 1') and open the port again, or pin no VDP whose frames come by it"
+        "port '{port}' can't be kept whole by worker {worker}: each worker has a queue of it; remove the port, give the interface one \
+         ('ethtool -L IF combined 1'; a veth 'rx 1', after 'tx 1' at its other end), and add it again, or pin no VDP whose frames come by it"
     )]
     HasQueues {
         /// The port's name.

@@ -95,6 +95,8 @@ pub struct PortView {
     pub ways: Vec<WayQuality>,
     /// What is wrong with its device, in one line.
     pub fault: Option<String>,
+    /// What of its traffic it can't take ([`weir_packet::Device::caveat`]).
+    pub caveat: Option<String>,
     /// Whether nothing more will ever come from its device.
     pub exhausted: bool,
     /// Whether nothing waits there, and nothing will come but what this data plane itself sends: a wire in memory, or what is exhausted.
@@ -298,6 +300,7 @@ impl DataPlane {
                 backlog: p.tx.backlog(),
                 ways: p.tx.device.ways(),
                 fault: p.tx.device.fault(),
+                caveat: p.tx.device.caveat(),
                 exhausted: p.tx.device.exhausted(),
                 // What is down may come back with more.
                 quiet: p.tx.device.exhausted()
@@ -318,6 +321,7 @@ impl DataPlane {
                 backlog: 0,
                 ways: Vec::new(),
                 fault: None,
+                caveat: None,
                 exhausted: true,
                 quiet: true,
                 shortcut: ShortcutView::NotOffered,

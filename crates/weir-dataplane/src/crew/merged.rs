@@ -79,6 +79,7 @@ fn add_port(a: &mut PortView, p: &PortView) {
     a.backlog += p.backlog;
     a.ways.extend(p.ways.iter().cloned());
     a.fault = a.fault.take().or_else(|| p.fault.clone());
+    a.caveat = a.caveat.take().or_else(|| p.caveat.clone());
     a.exhausted &= p.exhausted;
     a.quiet &= p.quiet;
 }

@@ -188,6 +188,8 @@ pub struct DataPlane {
     /// VDPs that are promised a part of the worker.
     promised: usize,
     idle_rounds: u32,
+    /// The worker did not have its processor for much of this interval.
+    was_kept: bool,
     /// Polls in this interval that gave a whole burst: there may be more.
     whole_bursts: u32,
     /// The place in the list of ports from which a round goes on, where the last one had not room for all of them.
@@ -248,6 +250,7 @@ impl DataPlane {
             interval: Nanos(0),
             interval_units: 0,
             promised: 0,
+            was_kept: false,
             idle_rounds: 0,
             whole_bursts: 0,
             first_polled: 0,
@@ -480,7 +483,17 @@ impl DataPlane {
 
     fn begin_interval(&mut self) {
         (self.interval, self.interval_units) = (self.now, 0);
-        (self.idle_rounds, self.whole_bursts) = (0, 0);
+        (self.idle_rounds, self.whole_bursts, self.was_kept) = (0, 0, false);
+    }
+
+    /// Who polls did not have its processor for an interval of CPU shares or longer since it polled last: what it does until this interval
+    /// ends says little of what it can do, so nobody is held to a part of that.
+    pub fn was_kept_from_work(&mut self) {
+        self.was_kept = true;
+    }
+    /// Whether any VDP is promised a part of the worker.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.promised > 0
     }
 
     /// Lists with a place for each VDP never grow while frames pass.
@@ -495,10 +508,11 @@ impl DataPlane {
     fn end_interval(&mut self) {
         if self.promised == 0 && self.dealt.is_empty() && self.interval_units < MOST_UNITS {
             (self.interval, self.idle_rounds, self.whole_bursts) = (self.now, 0, 0);
+            self.was_kept = false;
             return;
         }
         let load = match self.idle_rounds {
-            _ if self.now.since(self.interval) >= cpu_share::PAUSE => Load::Paused,
+            _ if self.was_kept || self.now.since(self.interval) >= cpu_share::PAUSE => Load::Paused,
             0 if self.whole_bursts > 0 => Load::Saturated,
             _ => Load::Idle,
         };

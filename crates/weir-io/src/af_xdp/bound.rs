@@ -119,6 +119,8 @@ pub(super) struct Bound {
     pub(super) is_virtual: bool,
     pub(super) is_veth: bool,
     pub(super) notes: Vec<String>,
+    /// Queues that are not served.
+    pub(super) beside: Option<String>,
 }
 
 impl Bound {
@@ -153,14 +155,12 @@ impl Bound {
         // Last, so that no frame comes in before the offloads are off.
         attached.redirect.serve(options.queue, &socket.fd).map_err(fail("serving the queue"))?;
         umem.joined(&socket.fd);
-        if let Ok((n @ 2.., _)) = watch.control.queues(name)
-            && options.queues == 1
-        {
-            notes.push(format!(
-                "{name}: only queue {} of {n} is served: 'ethtool -L {name} combined 1' makes it one",
-                options.queue
-            ));
-        }
+        let beside = match watch.control.queues(name) {
+            Ok((n @ 2.., _)) if options.queues == 1 => {
+                Some(settings::beside(name, &attached.driver, options.queue, n))
+            }
+            _ => None,
+        };
         Ok(Self {
             socket,
             index: i.index,
@@ -168,6 +168,7 @@ impl Bound {
             is_virtual: settings::is_virtual(&attached.driver),
             is_veth: attached.driver == "veth",
             _attached: attached,
+            beside,
             notes,
         })
     }

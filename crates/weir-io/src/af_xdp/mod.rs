@@ -44,6 +44,10 @@ const LINK_BYTES: usize = ETHERNET + 8;
 const MIN_FRAME: usize = ETHERNET;
 /// Chunks are given to the fill ring when so many are missing: one write for all of them.
 const REFILL: usize = 32;
+/// Frames that a ring has even where others have all but these.
+const LEAST: usize = 64;
+/// Frames that no ring takes, where there are enough.
+const KEPT: usize = 4096;
 
 /// How to open the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +127,8 @@ pub struct AfXdp {
     mtu: usize,
     /// Chunks that the kernel may have for reception, and those it has.
     fill: usize,
+    /// And would have if no other port had any.
+    wanted: usize,
     filled: usize,
     /// Chunks that the kernel has for sending.
     sending: usize,
@@ -185,6 +191,9 @@ impl AfXdp {
             }
         };
         let bound = Bound::open_first(&watch, options, umem, pool, known.as_ref(), program)?;
+        // What others need beside ports' rings stays: copies, frames that wait, those that programs and controllers make.
+        let wanted = pool.count() / 4;
+        let free = pool.available().saturating_sub(wanted.min(KEPT)) / 2;
         let mut this = Self {
             watch,
             umem: umem.clone(),
@@ -195,7 +204,11 @@ impl AfXdp {
             loans: Loans::new(pool),
             caps: Caps::new(0, Feed::Overflows),
             mtu: 0,
-            fill: (pool.count() / 4).min(pool.available() / 2).clamp(1, options.ring as usize),
+            wanted,
+            fill: wanted
+                .min(free)
+                .max(LEAST.min(pool.available() / 2))
+                .clamp(1, options.ring as usize),
             filled: 0,
             sending: 0,
             big: Super { bytes: Vec::with_capacity(MAX_SUPER), open: false, cut: None },
@@ -210,8 +223,21 @@ impl AfXdp {
 
     /// What a person should know about how the port was opened: a fallback, a setting that was
     /// changed elsewhere, a setting that should be changed and could not.
-    pub fn notes(&self) -> &[String] {
-        self.bound.as_ref().map_or(&[], |b| b.notes.as_slice())
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.bound.as_ref().map_or(&[][..], |b| b.notes.as_slice());
+        let named = |c: String| format!("{}: {c}", self.watch.name());
+        notes.iter().cloned().chain(self.caveat().map(named)).collect()
+    }
+
+    /// A ring that is shorter than it would be alone.
+    fn short(&self) -> Option<String> {
+        let wanted = self.wanted.min(self.options.ring as usize);
+        (self.fill < wanted).then(|| {
+            format!(
+                "its ring has {} frames for {wanted}, as other ports have theirs: more 'frames' would do",
+                self.fill
+            )
+        })
     }
 
     /// Whether the program is attached behind the driver, not in it.
@@ -466,6 +492,11 @@ impl Device for AfXdp {
     }
     fn fault(&self) -> Option<String> {
         self.fault.as_ref().map(ToString::to_string)
+    }
+    fn caveat(&self) -> Option<String> {
+        let beside = self.bound.as_ref().and_then(|b| b.beside.clone());
+        let all: Vec<String> = beside.into_iter().chain(self.short()).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
     fn shortcut(&mut self) -> Option<&mut dyn Shortcut> {
         self.known.is_some().then_some(self)

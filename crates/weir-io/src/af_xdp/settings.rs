@@ -59,6 +59,16 @@ pub(super) struct Settings {
     here: Option<(String, Vec<String>)>,
 }
 
+/// What becomes of frames of queues but the one that is served, and how to mend it: who sends into a veth chooses the queue, and how many of
+/// its own are used.
+pub(super) fn beside(name: &str, driver: &str, queue: u32, all: u32) -> String {
+    let mend = match driver {
+        "veth" => "'ethtool -L <its other end> tx 1' there sends all by one".to_owned(),
+        _ => format!("'ethtool -L {name} combined 1' before it is opened makes it one"),
+    };
+    format!("only queue {queue} of {all} is served, the others' frames go past: {mend}")
+}
+
 impl Settings {
     pub(super) fn make(
         watch: &Watch,

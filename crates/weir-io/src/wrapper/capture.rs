@@ -144,6 +144,9 @@ impl Device for PcapTap {
     fn fault(&self) -> Option<String> {
         self.inner.fault().or_else(|| self.fault.clone())
     }
+    fn caveat(&self) -> Option<String> {
+        self.inner.caveat()
+    }
     fn ways(&self) -> Vec<WayQuality> {
         self.inner.ways()
     }

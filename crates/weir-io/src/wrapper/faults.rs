@@ -394,6 +394,9 @@ impl Device for Faults {
     fn fault(&self) -> Option<String> {
         self.inner.fault()
     }
+    fn caveat(&self) -> Option<String> {
+        self.inner.caveat()
+    }
     fn ways(&self) -> Vec<WayQuality> {
         self.inner.ways()
     }

@@ -125,11 +125,9 @@ fn overview(s: &Stats) -> String {
             (None, true) if p.number != 0 => "receives nothing more".to_owned(),
             (None, _) => String::new(),
         };
-        let note = match &p.shortcut {
-            Some(s) if note.is_empty() => format!("shortcut: {s}"),
-            Some(s) => format!("{note}; shortcut: {s}"),
-            None => note,
-        };
+        let shortcut = p.shortcut.as_ref().map(|s| format!("shortcut: {s}"));
+        let all = [(!note.is_empty()).then_some(note), p.caveat.clone(), shortcut];
+        let note = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
         c.row(vec![
             p.name.clone(),
             if p.number == 0 { "-".to_owned() } else { p.number.to_string() },

@@ -132,7 +132,8 @@ fn fixed(from: &Plan, to: &Plan) -> Result<(), ConfigError> {
     let (a, b) = (&from.fixed, &to.fixed);
     let (c, d) = (&a.config, &b.config);
     let changed = [
-        ("frames", c.frames != d.frames),
+        // What the file leaves out is as many as its ports asked for at start.
+        ("frames", c.frames != d.frames && to.places.keys.contains_key("frames")),
         ("chunk_bytes", c.chunk_bytes != d.chunk_bytes),
         ("channels", c.channels != d.channels),
         ("channel_frames", c.channel_frames != d.channel_frames),

@@ -68,6 +68,9 @@ fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
         plan.check_device(&port.spec).map_err(twice)?;
         plan.ports.push(port);
     }
+    if file.section().frames.is_none() {
+        plan.fixed.config.frames = frames_for(&plan.ports);
+    }
     let known: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
     for v in &file.vdp {
         let vdp = read_vdp(&source, v, &known, base, None)?;
@@ -136,6 +139,13 @@ pub fn read_file(path: &Path) -> Read<String> {
         return Err(fail(text));
     }
     String::from_utf8(bytes).map_err(|_| fail(format!("{shown}: not a text file (UTF-8)")))
+}
+
+/// Frames for rings of these ports, if the file says nothing: each has its whole ring, and beside that there are as many as for one.
+fn frames_for(ports: &[PortPlan]) -> usize {
+    let least = Config::default().frames;
+    let rings = ports.iter().filter(|p| p.spec.kind.is_by_af_xdp()).count();
+    (rings * weir_io::af_xdp::Options::default().ring as usize + least / 2).max(least)
 }
 
 fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> {

@@ -447,6 +447,19 @@ fn what_cannot_change_is_refused() {
     }
 }
 
+/// Each interface's ring has its frames, however many there are; a port more is no reason to start anew.
+#[test]
+fn what_is_not_said_of_frames_is_enough_for_the_ports() {
+    let ports = |n: usize| -> String {
+        (0..n).map(|i| format!("[[port]]\nname = 'p{i}'\ndevice = 'xdp:e{i}'\n")).collect()
+    };
+    let frames = |text: &str| load(text).unwrap().fixed.config.frames;
+    assert_eq!([1, 4, 9, 28].map(|n| frames(&ports(n))), [16384, 16384, 26624, 65536]);
+    assert_eq!(frames(&format!("[dataplane]\nframes = 4096\n{}", ports(9))), 4096);
+    assert_eq!(frames(&ports(9).replace("xdp:", "af_packet:")), 16384);
+    diff(&load(&ports(4)).unwrap(), &load(&ports(9)).unwrap()).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Any text is read or refused with one line; nothing panics.

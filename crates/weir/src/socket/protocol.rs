@@ -497,6 +497,9 @@ pub struct PortItem {
     pub ways: Vec<WayItem>,
     /// What is wrong with its device.
     pub fault: Option<String>,
+    /// What of its traffic it can't take, though nothing is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
     /// Whether nothing more will come from it.
     pub exhausted: bool,
     /// Where it was opened with a shortcut: whose frames the kernel forwards by itself, or why none.

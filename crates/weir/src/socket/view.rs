@@ -73,6 +73,7 @@ pub fn port(p: PortView) -> PortItem {
         backlog: p.backlog,
         ways: p.ways.into_iter().map(way).collect(),
         fault: p.fault,
+        caveat: p.caveat,
         exhausted: p.exhausted,
         shortcut: shortcut(&p.shortcut),
     }

@@ -292,6 +292,9 @@ impl Device for Home {
     fn fault(&self) -> Option<String> {
         self.inner.fault()
     }
+    fn caveat(&self) -> Option<String> {
+        self.inner.caveat()
+    }
     fn ways(&self) -> Vec<WayQuality> {
         self.inner.ways()
     }

@@ -71,6 +71,9 @@ impl Device for Own {
     fn fault(&self) -> Option<String> {
         self.inner.fault()
     }
+    fn caveat(&self) -> Option<String> {
+        self.inner.caveat()
+    }
     fn ways(&self) -> Vec<WayQuality> {
         self.inner.ways()
     }
