@@ -5,7 +5,10 @@
 use anyhow::{Context, Result};
 use redb::{Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
 use std::collections::hash_map::RandomState;
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
+use std::io::Read as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_supervisor::store::{Saved, State, Store, StoreError};
@@ -37,7 +40,8 @@ pub enum Peek {
 /// An open store.
 #[derive(Debug)]
 pub struct Redb {
-    db: Database,
+    /// Gone when it is dropped alone.
+    db: Option<Database>,
     shown: String,
 }
 
@@ -61,8 +65,9 @@ impl Redb {
                 .with_context(|| format!("{}: can't be made: name a --store", folder.display()))?;
         }
         let until = Instant::now() + WAIT;
+        is_whole(path, &shown)?;
         let db = loop {
-            match Database::create(path) {
+            match unbroken(&shown, || Database::create(path))? {
                 Ok(db) => break db,
                 Err(DatabaseError::DatabaseAlreadyOpen) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -77,8 +82,8 @@ impl Redb {
                 }
             }
         };
-        let s = Self { db, shown };
-        s.found()?;
+        let s = Self { db: Some(db), shown };
+        unbroken(&s.shown, || s.found())??;
         Ok(s)
     }
 
@@ -88,7 +93,8 @@ impl Redb {
     /// It is no store of this program; the system's.
     pub fn peek(path: &Path) -> Result<Peek> {
         let shown = path.display().to_string();
-        let db = match ReadOnlyDatabase::open(path) {
+        is_whole(path, &shown)?;
+        let db = match unbroken(&shown, || ReadOnlyDatabase::open(path))? {
             Ok(db) => db,
             Err(DatabaseError::DatabaseAlreadyOpen) => return Ok(Peek::Busy),
             Err(DatabaseError::RepairAborted) => return Ok(Peek::Torn),
@@ -99,8 +105,10 @@ impl Redb {
             }
             Err(e) => return Err(e).with_context(|| format!("{shown}: store of networks")),
         };
-        match get(&db, &shown, "format")? {
-            Some(f) if f == FORMAT => Ok(Peek::Holds(Box::new(saved(&db, &shown)?))),
+        match unbroken(&shown, || get(&db, &shown, "format"))?? {
+            Some(f) if f == FORMAT => {
+                Ok(Peek::Holds(Box::new(unbroken(&shown, || saved(&db, &shown))??)))
+            }
             // Its maker has not come further, or is another version: opening it tells.
             _ => Ok(Peek::Torn),
         }
@@ -131,20 +139,33 @@ impl Redb {
     }
 
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        get(&self.db, &self.shown, key)
+        get(self.db()?, &self.shown, key)
     }
 
     fn write(
         &self,
         f: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
     ) -> Result<(), StoreError> {
+        let db = self.db()?;
         let all = || -> Result<(), redb::Error> {
-            let t = self.db.begin_write()?;
+            let t = db.begin_write()?;
             f(&t)?;
             t.commit()?;
             Ok(())
         };
         all().map_err(|e| self.system(e))
+    }
+
+    fn db(&self) -> Result<&Database, StoreError> {
+        self.db.as_ref().ok_or_else(|| self.system("closed"))
+    }
+}
+
+impl Drop for Redb {
+    /// Closing it writes, of what may be damaged.
+    fn drop(&mut self) {
+        let db = self.db.take();
+        let _ = unbroken(&self.shown, || drop(db));
     }
 }
 
@@ -175,9 +196,44 @@ fn saved(db: &impl ReadableDatabase, shown: &str) -> Result<Saved, StoreError> {
     Ok(Saved { id, state: one("state")?.unwrap_or_default(), under_way: one("under way")? })
 }
 
+/// What to do with one that can't be read.
+const RESTORE: &str = "restore a copy of it, or name another by --store and apply the lab again";
+
+/// Whether a file of redb's is as long as its head says, whose form is in redb's `header.rs`: shorter ones it takes for impossible.
+fn is_whole(path: &Path, shown: &str) -> Result<(), StoreError> {
+    // Whoever opens it says what is wrong with others, and with what is no file.
+    let Ok(mut file) = File::open(path) else { return Ok(()) };
+    let mut head = [0; 32];
+    if file.read_exact(&mut head).is_err() || !head.starts_with(b"redb\x1a\x0a\xa9\x0d\x0a") {
+        return Ok(());
+    }
+    let word = |at: usize| -> u64 {
+        let bytes = head.get(at..at + 4).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u32::from_le_bytes).into()
+    };
+    let [page, heads, most, full, rest] = [12, 16, 20, 24, 28].map(word);
+    let last = if rest > 0 { heads + rest } else { 0 };
+    let pages = (heads + most).saturating_mul(full).saturating_add(last + 1);
+    let wanted = pages.saturating_mul(page);
+    match file.metadata().map(|m| m.len()) {
+        Ok(len) if len < wanted => Err(StoreError::Broken(format!(
+            "{shown}: {len} bytes of {wanted} are there, the rest was cut off: {RESTORE}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What `f` comes to; redb panics on some files that can't be its own.
+fn unbroken<T>(shown: &str, f: impl FnOnce() -> T) -> Result<T, StoreError> {
+    // What it was about to read is not read again.
+    catch_unwind(AssertUnwindSafe(f))
+        .map_err(|_| StoreError::Broken(format!("{shown}: damaged: {RESTORE}")))
+}
+
 impl Store for Redb {
     fn load(&self) -> Result<Saved, StoreError> {
-        saved(&self.db, &self.shown)
+        let db = self.db()?;
+        unbroken(&self.shown, || saved(db, &self.shown))?
     }
 
     fn begin(&mut self, target: &State) -> Result<(), StoreError> {
@@ -210,8 +266,9 @@ impl Store for Redb {
     }
 
     fn revision(&self, number: u64) -> Result<Option<State>, StoreError> {
+        let db = self.db()?;
         let read = || -> Result<Option<Vec<u8>>, redb::Error> {
-            let t = self.db.begin_read()?;
+            let t = db.begin_read()?;
             Ok(t.open_table(PAST)?.get(number)?.map(|v| v.value().to_vec()))
         };
         read().map_err(|e| self.system(e))?.map(|b| state(&self.shown, &b)).transpose()
@@ -266,6 +323,39 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_store_that_was_cut_off_or_changed_is_told_and_ends_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("net.redb");
+        let mut s = Redb::open(&path).unwrap();
+        for revision in 1..20 {
+            s.begin(&State { revision, ..State::default() }).unwrap();
+            s.finish().unwrap();
+        }
+        drop(s);
+        let whole = std::fs::read(&path).unwrap();
+        let broken = dir.path().join("broken.redb");
+        for len in [33, 320, 4096, 5000, 10_000, 50_000, whole.len() - 1] {
+            std::fs::write(&broken, &whole[..len]).unwrap();
+            let said = format!("{:#}", Redb::open(&broken).unwrap_err());
+            assert!(said.contains("cut off") && said.contains("restore"), "{len}: {said}");
+            assert!(Redb::peek(&broken).is_err(), "{len}");
+            assert_eq!(
+                std::fs::read(&broken).unwrap(),
+                whole[..len],
+                "not a byte of it is changed"
+            );
+        }
+        // Anything may be read or refused where bytes differ, and nothing panics.
+        for at in (0..whole.len()).step_by(997) {
+            let mut other = whole.clone();
+            other[at] ^= 0x55;
+            std::fs::write(&broken, &other).unwrap();
+            let _ = Redb::peek(&broken);
+            let _ = Redb::open(&broken).and_then(|s| Ok(s.load()?));
+        }
     }
 
     #[test]
