@@ -8,7 +8,7 @@
 use crate::model::{Lab, Network, Node, Openflow, Rule, tunnel_end};
 use crate::observed::{Observed, ObservedHost, ObservedVdp};
 use crate::refusal::{Refusal, Way};
-use crate::section::{Label, digest, section};
+use crate::section::{Label, datapath_id, digest, section};
 use crate::store::Places;
 use crate::wires::mtu_between;
 use std::collections::BTreeSet;
@@ -182,7 +182,7 @@ pub fn body(
     Ok(Body {
         node: format!("{}/{}", n.name, v.name),
         home: (v.host.clone(), vid),
-        toml: text(lab, n, v, vid, (&other, number), &tunnels, store),
+        toml: text(lab, n, v, (&other, number), &tunnels, store),
         away: (other, number),
         tunnels,
     })
@@ -260,7 +260,6 @@ fn text(
     lab: &Lab,
     n: &Network,
     v: &Node,
-    vid: u16,
     (other, number): (&str, u16),
     tunnels: &[Tunnel],
     store: u64,
@@ -277,9 +276,8 @@ fn text(
     }
     if v.openflow.is_some() || !n.controllers.is_empty() {
         let old = v.openflow.clone().unwrap_or_default();
-        let own = || format!("{:016x}", 0x0277_6569_0000_u64 | u64::from(vid));
         node.openflow = Some(Openflow {
-            datapath_id: Some(old.datapath_id.clone().unwrap_or_else(own)),
+            datapath_id: Some(datapath_id(n, v).into_owned()),
             controllers: Vec::new(),
             listen: Vec::new(),
             tls: None,
@@ -369,7 +367,7 @@ mod tests {
         assert_ne!(b.tunnels[0], b.tunnels[1]);
         assert!(b.tunnels[0].at_home.ends_with(",remote=192.0.2.2:4789,local=192.0.2.1:4789"));
         assert!(b.tunnels[0].at_body.ends_with(",remote=192.0.2.1:4789,local=192.0.2.2:4789"));
-        for what in ["name = \"red.s1\"", "datapath_id = \"0000027765690003\"", "red/s1~"] {
+        for what in ["name = \"red.s1\"", "datapath_id = \"0000020aa4beb36d\"", "red/s1~"] {
             assert!(b.toml.contains(what), "{}", b.toml);
         }
         for what in ["dl_vlan", "192.0.2.1", "e2"] {

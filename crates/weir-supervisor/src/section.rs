@@ -13,6 +13,7 @@ use crate::observed::ObservedVdp;
 use crate::refusal::Way;
 use crate::store::Places;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -147,8 +148,7 @@ struct Section<'a> {
 
 #[derive(Serialize)]
 struct Switch<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    datapath_id: Option<&'a str>,
+    datapath_id: Cow<'a, str>,
     controllers: Vec<&'a str>,
     listen: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,8 +196,7 @@ pub fn section(lab: &Lab, n: &Network, v: &Node, vid: u16, store: u64, at: &Way)
     };
     // What is said of the other kind waits until it is that.
     let openflow = switch(n, v).filter(|_| router.is_none());
-    // What the data plane makes a switch with and can't change while it runs; its own datapath id comes
-    // of its number.
+    // What the data plane makes a switch with and can't change while it runs.
     let nature = openflow.as_ref().map(|o| {
         format!("{vid} {:?} {:?} {:?}", o.datapath_id, o.fail_mode, o.limits.packet_ins_per_s)
     });
@@ -355,6 +354,20 @@ fn text(file: &File<'_>) -> String {
     toml::to_string(file).unwrap_or_default()
 }
 
+/// A node's datapath id: its own, or one of its names. The data plane's would come of a number, which nodes of one network on several hosts
+/// may share, and controllers would take them for one switch.
+pub(crate) fn datapath_id<'a>(n: &Network, v: &'a Node) -> Cow<'a, str> {
+    let own = v.openflow.as_ref().and_then(|o| o.datapath_id.as_deref());
+    own.map_or_else(
+        || {
+            let names = digest(&format!("{}/{}", n.name, v.name)) & 0xff_ffff_ffff;
+            // The lower 48 bits are an address that is administered locally.
+            Cow::Owned(format!("{:016x}", 0x0200_0000_0000 | names))
+        },
+        Cow::Borrowed,
+    )
+}
+
 fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
     static NONE: Openflow = Openflow {
         datapath_id: None,
@@ -373,7 +386,7 @@ fn switch<'a>(n: &'a Network, v: &'a Node) -> Option<Switch<'a>> {
     let both =
         n.controllers.iter().chain(o.controllers.iter().filter(|c| !n.controllers.contains(c)));
     Some(Switch {
-        datapath_id: o.datapath_id.as_deref(),
+        datapath_id: datapath_id(n, v),
         controllers: both.map(String::as_str).collect(),
         listen: &o.listen,
         fail_mode: o.fail_mode.as_deref(),

@@ -54,6 +54,16 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
             "network[0].node[0].openflow.tls.certificate",
             "certificate 'c.pem' of node 's'",
         ),
+        (
+            &format!(
+                "{HOSTS}[[network]]\nname = 'n'\ncontrollers = ['tcp:127.0.0.1:6653']\n\
+                 [[network.node]]\nname = 's'\nhost = 'east'\nopenflow = {{ datapath_id = '00:00:00:00:00:00:00:0A' }}\n\
+                 [[network]]\nname = 'm'\n[[network.node]]\nname = 't'\nhost = 'west'\n\
+                 openflow = {{ datapath_id = '000000000000000a', controllers = ['tcp:127.0.0.1:6653'] }}\n"
+            ),
+            "network[1].node[0].openflow",
+            "node 't' has the datapath id 000000000000000a, as node 's' of network 'n' has",
+        ),
         ("[[host]]\nname = 'h'\napi = 'x'\n", "host[0].api", "api 'x': \"HOST:PORT\" by TLS"),
         ("[[host]]\nname = 'h'\napi = 'x:1'\n", "host[0].api", "say who asks in [tls]"),
         (

@@ -514,6 +514,21 @@ fn only_whoever_shows_a_certificate_is_answered() {
     line.clear();
     BufReader::new(&mut s).read_line(&mut line).unwrap();
     assert!(line.contains("a batch has changes in it"), "{line}");
+    // What one supervisor keeps is not put in place of by another that has seen the same number free.
+    let mut kept = |store: u64, node: &str, whole: u64| {
+        let label = format!("weir:{store:016x}:red/{node}:{0:016x}:{whole:016x}", 0);
+        let toml = format!("[[vdp]]\\nvid = 7\\nname = 'red.{node}'\\nlabel = '{label}'");
+        s.write_all(format!("{{\"do\":\"vdp-put\",\"toml\":\"{toml}\"}}\n").as_bytes()).unwrap();
+        line.clear();
+        BufReader::new(&mut s).read_line(&mut line).unwrap();
+        line.clone()
+    };
+    assert!(kept(1, "a", 1).starts_with("{\"ok\""));
+    assert!(kept(1, "a", 2).starts_with("{\"ok\""), "its own keeper changes it");
+    for (store, node) in [(2, "a"), (1, "b")] {
+        let said = kept(store, node, 3);
+        assert!(said.contains("VDP 7 is 'red.a' now, which another keeps"), "{said}");
+    }
     drop(s);
     d.stop();
 }

@@ -4,11 +4,11 @@
 //! Room: arithmetic on the model. Called before anything is observed or touched. The first thing that
 //! is wrong is told, with its place and how to mend it.
 
-use super::identity;
 use super::router::{self, DataPlane};
 use super::{
     Carrier, Fabric, Host, Isolation, Kind, Lab, Link, Made, Network, Node, VirtualLink, end,
 };
+use super::{datapaths, identity};
 use crate::refusal::{Refusal, Way, instead};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -63,6 +63,7 @@ pub fn check<F: FlowSyntax>(lab: &Lab, flows: &F) -> Result<(), Refusal> {
         super::guard::check(g, &at)?;
     }
     listeners(lab)?;
+    datapaths::apart(lab)?;
     spaces(lab, flows)
 }
 

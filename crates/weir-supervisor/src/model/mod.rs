@@ -10,6 +10,7 @@
 
 mod carry;
 mod check;
+mod datapaths;
 mod frr;
 pub mod guard;
 mod identity;

@@ -23,6 +23,8 @@ use std::time::Instant;
 use weir_dataplane::flowtext::{parse_flow, parse_match};
 use weir_dataplane::{Path, Phase, Placement, Vid, WorkerGone};
 use weir_io::open::PortSpec;
+use weir_supervisor::away::BODY;
+use weir_supervisor::section::Label;
 
 /// Carries out a request and returns the last line of its answer.
 ///
@@ -289,6 +291,20 @@ pub fn path(word: &str) -> Result<Path, NotDone> {
     }
 }
 
+/// What one supervisor keeps another does not put in place of: both have seen that this number was free, and one came first.
+fn same_keeper(old: &VdpPlan, new: &VdpPlan) -> Result<(), NotDone> {
+    let keeper = |v: &VdpPlan| v.label.as_deref().and_then(Label::parse);
+    let (Some(a), Some(b)) = (keeper(old), keeper(new)) else { return Ok(()) };
+    let node = |l: &Label| l.node.trim_end_matches(BODY).to_owned();
+    match (a.store, &a.network, node(&a)) == (b.store, &b.network, node(&b)) {
+        true => Ok(()),
+        false => Err(bad(format!(
+            "VDP {} is '{}' now, which another keeps: make the change again, with what is free now",
+            old.vid, old.name
+        ))),
+    }
+}
+
 /// The steps that a request for a change comes down to.
 fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
     let ports: Vec<String> = m.plan.ports.iter().map(|p| p.name.clone()).collect();
@@ -338,6 +354,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             match m.plan.vdps.get(&v.vid.0) {
                 None => vec![Step::CreateVdp(Box::new(v))],
                 Some(old) => {
+                    same_keeper(old, &v)?;
                     let steps = diff_vdp(old, &v)?;
                     if !steps.is_empty() {
                         here(m, &v.vid.0.to_string())?;
