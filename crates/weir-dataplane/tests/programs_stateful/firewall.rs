@@ -84,6 +84,53 @@ fn a_connection_lives() {
     assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
 }
 
+/// Who knows addresses and ports alone sends resets with numbers that are wrong; the host judges them itself (RFC 5961 §3).
+#[test]
+fn a_guessed_reset_takes_nothing() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    let send = |r: &mut Rig, (port, f): (u32, Vec<u8>), seq, ack| {
+        assert!(passes(r, (port, numbered(f, seq, ack))), "{seq} {ack}");
+    };
+    let gone = |r: &mut Rig| {
+        seconds(r, 3);
+        !passes(r, out(L4::Tcp(ACK)))
+    };
+    let (ours, theirs) = (1_000_000u32, u32::MAX - 100);
+    let open = |r: &mut Rig| {
+        send(r, out(L4::Tcp(SYN)), ours - 1, 0);
+        send(r, back(L4::Tcp(SYN | ACK)), theirs.wrapping_sub(1), ours);
+        send(r, out(L4::Tcp(ACK)), ours, theirs);
+    };
+    open(&mut r);
+    for away in [20_000, 1 << 20, 1 << 31, 0u32.wrapping_sub(1000)] {
+        send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(away), 0);
+        send(&mut r, out(L4::Tcp(RST | ACK)), ours.wrapping_add(away), theirs);
+        seconds(&mut r, 3);
+        send(&mut r, out(L4::Tcp(ACK)), ours, theirs);
+    }
+    // Nor does it keep a connection.
+    seconds(&mut r, 19);
+    send(&mut r, back(L4::Tcp(RST)), 7, 0);
+    assert!(gone(&mut r));
+    // What the other side waits for, and what may be on its way before.
+    for ahead in [0, 1, 1460, 14_600] {
+        open(&mut r);
+        send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(ahead), 0);
+        assert!(gone(&mut r), "{ahead}");
+        open(&mut r);
+        send(&mut r, out(L4::Tcp(RST | ACK)), ours + ahead, theirs);
+        assert!(gone(&mut r), "{ahead}");
+    }
+    // The host is asked back by a guess, and its peer, which is gone, answers that with the very number.
+    open(&mut r);
+    send(&mut r, back(L4::Tcp(ACK)), theirs, ours);
+    send(&mut r, out(L4::Tcp(ACK)), ours, theirs.wrapping_add(100_000));
+    send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(1000), 0);
+    send(&mut r, out(L4::Tcp(ACK)), ours, theirs.wrapping_add(100_000));
+    send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(100_000), 0);
+    assert!(gone(&mut r));
+}
+
 /// As after a restart, when nobody knows of the connections that there are.
 #[test]
 fn connections_that_began_unseen_go_on_if_told_so() {
@@ -208,8 +255,11 @@ fn what_cannot_be_is_said() {
     assert!(matches!(e, FirewallError::NoPorts { .. }));
 }
 
-/// One packet that passed: who sent it, and how.
-type Step = (u32, L4);
+/// One packet that passed and counts: who sent it, how, and what it acknowledges.
+type Step = (u32, L4, u32);
+
+/// How much more than was acknowledged last a reset's number may be.
+const FLIGHT: u32 = 16 * 1024;
 
 /// What a history says of its connection.
 #[derive(Default)]
@@ -268,16 +318,22 @@ impl Oracle {
             || kind == Kind::Tcp && to == end([10, 0, 0, 1], 80)
             || kind == Kind::Udp && (50..=60).contains(&to.port)
     }
+    /// What the other side of who sends this has acknowledged last.
+    fn awaits(&self, from: u32, src: Endpoint, dst: Endpoint) -> Option<u32> {
+        let (i, o) = if from == INSIDE { (src, dst) } else { (dst, src) };
+        let (h, _) = self.seen.get(&(i, o, Kind::Tcp))?;
+        h.iter().rev().find(|s| s.0 != from && is(s.1, ACK, Flags(0))).map(|s| s.2)
+    }
     /// Whether the packet passes.
     fn packet(
         &mut self,
         now: u64,
         max: usize,
-        from: u32,
-        src: Endpoint,
-        dst: Endpoint,
+        (from, src, dst): (u32, Endpoint, Endpoint),
         l4: L4,
+        (seq, ack): (u32, u32),
     ) -> bool {
+        let awaited = self.awaits(from, src, dst);
         if let L4::Tcp(f) = l4 {
             let odd = is(l4, SYN | FIN, Flags(0)) || is(l4, SYN | RST, Flags(0));
             if odd || f.0 & (SYN.0 | ACK.0 | RST.0) == 0 {
@@ -301,7 +357,7 @@ impl Oracle {
             let follows = self.midstream == Midstream::Follow && is(l4, ACK, SYN | RST);
             let may = (begins || follows) && Self::may_begin(from, dst, l4.kind()) && room;
             if may {
-                self.seen.insert(key, (vec![(from, l4)], now));
+                self.seen.insert(key, (vec![(from, l4, ack)], now));
             }
             return may;
         }
@@ -312,6 +368,14 @@ impl Oracle {
             L4::Ask => from == by,
             L4::Answer => from != by,
             L4::Tcp(_) if reset(h) => return true,
+            // A guess passes, and changes nothing.
+            L4::Tcp(f)
+                if f.contains(RST)
+                    && open_since(h).is_some()
+                    && awaited.is_none_or(|n| seq.wrapping_sub(n) > FLIGHT) =>
+            {
+                return true;
+            }
             L4::Tcp(f) if f.contains(RST) => true,
             // In the midst of an open one: the peer will answer it, it changes nothing.
             L4::Tcp(f) if open_since(h).is_some() && f.contains(SYN) => return true,
@@ -327,7 +391,7 @@ impl Oracle {
             L4::Tcp(_) => is(l4, ACK, SYN) && h.iter().any(|s| s.0 != by),
         };
         if passes {
-            h.push((from, l4));
+            h.push((from, l4, ack));
             *at = now;
         }
         passes
@@ -348,10 +412,21 @@ fn l4() -> impl Strategy<Value = L4> {
     ]
 }
 
+/// How far from what is awaited, and what is acknowledged.
+fn numbers() -> impl Strategy<Value = (u32, u32)> {
+    let away = prop_oneof![
+        4 => Just(0),
+        1 => 1..=FLIGHT,
+        1 => FLIGHT + 256..1 << 31,
+        1 => (256..1u32 << 31).prop_map(u32::wrapping_neg),
+    ];
+    (away, any::<u32>())
+}
+
 proptest! {
     #[test]
     fn is_what_its_history_says(
-        steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..2, 0u8..2, l4()), 1..200),
+        steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..2, 0u8..2, l4(), numbers()), 1..200),
         max in prop_oneof![Just(3usize), Just(100)],
         midstream in prop_oneof![Just(Midstream::Refuse), Just(Midstream::Follow)],
     ) {
@@ -360,7 +435,7 @@ proptest! {
         let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
         let mut oracle = Oracle { midstream, ..Oracle::default() };
         let mut now = 0;
-        for (wait, outwards, host, port, l4) in steps {
+        for (wait, outwards, host, port, l4, (away, ack)) in steps {
             // Mostly no time passes.
             let wait = wait.saturating_sub(2);
             if wait > 0 {
@@ -377,8 +452,10 @@ proptest! {
                 (i, o)
             };
             let (from, src, dst) = if outwards { (INSIDE, i, o) } else { (OUTSIDE, o, i) };
-            let want = oracle.packet(now, max, from, src, dst, l4);
-            let got = passes(&mut r, packet(from, src, dst, l4));
+            let seq = oracle.awaits(from, src, dst).unwrap_or(0).wrapping_add(away);
+            let want = oracle.packet(now, max, (from, src, dst), l4, (seq, ack));
+            let (port, f) = packet(from, src, dst, l4);
+            let got = passes(&mut r, (port, numbered(f, seq, ack)));
             prop_assert_eq!(got, want, "{:?} from {} at {}", l4, from, now);
         }
     }

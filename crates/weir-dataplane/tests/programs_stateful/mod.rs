@@ -15,7 +15,7 @@ use weir_wire::icmpv4::Message;
 use weir_wire::tcp::Flags;
 use weir_wire::{
     ArpPacket, ArpRepr, EtherType, EthernetFrame, Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet,
-    MacAddr, UdpPacket,
+    MacAddr, TcpPacket, UdpPacket,
 };
 
 pub const SYN: Flags = Flags::SYN;
@@ -124,6 +124,19 @@ pub fn fragment(mut f: Frame<'_>, offset: u16) -> Vec<u8> {
         (ip.dont_fragment, ip.more_fragments, ip.fragment_offset) = (false, offset == 0, offset);
     }
     bytes(f)
+}
+
+/// A frame of [`Packet`]'s, with these numbers if it is a segment.
+pub fn numbered(mut f: Vec<u8>, seq: u32, ack: u32) -> Vec<u8> {
+    let ip = Ipv4Packet::new_checked(&f[14..]).unwrap();
+    if ip.protocol() == IpProtocol::Tcp {
+        let pseudo = ip.pseudo_header();
+        let mut tcp = TcpPacket::new_unchecked(&mut f[34..]);
+        tcp.set_seq(seq);
+        tcp.set_ack(ack);
+        tcp.fill_checksum(&pseudo);
+    }
+    f
 }
 
 /// Whether the frame was dropped for the program's own reasons.

@@ -216,6 +216,34 @@ fn time_ends_mappings() {
     }
 }
 
+/// A reset from outside ends a mapping's long time if its peer can have sent it (RFC 5961 §3).
+#[test]
+fn a_guessed_reset_takes_no_mapping() {
+    let mut r = rig();
+    for (n, (away, lives)) in [
+        (0, false),
+        (1460, false),
+        (16_000, false),
+        (20_000, true),
+        (1 << 31, true),
+        (u32::MAX - 999, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tcp = host(1, 100 + n as u16);
+        let first = external(&mut r, out(tcp, peer(1), L4::Tcp(SYN))).unwrap();
+        assert!(comes_in(&mut r, back(peer(1), first, L4::Tcp(SYN | ACK)), tcp));
+        let acks = numbered(out(tcp, peer(1), L4::Tcp(ACK)).frame(), 5, 70_000);
+        assert!(rx(&mut r, INSIDE, &acks).is_some());
+        let f = back(peer(1), first, L4::Tcp(RST)).frame();
+        let sent = rx(&mut r, OUTSIDE, &numbered(f, 70_000u32.wrapping_add(away), 0));
+        assert!(sent.is_some_and(|s| s.0 == INSIDE), "the host judges it");
+        seconds(&mut r, 6);
+        assert_eq!(comes_in(&mut r, back(peer(2), first, L4::Tcp(ACK)), tcp), lives, "{away}");
+    }
+}
+
 #[test]
 fn hosts_inside_reach_each_other() {
     let mut r = rig();

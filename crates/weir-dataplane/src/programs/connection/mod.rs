@@ -1,11 +1,12 @@
 //! What programs that remember connections share: an IPv4 packet's five fields (`tuple.rs`, of
-//! usual frames `usual.rs`), time in few bits (`age.rs`), and answers to ARP (`arp.rs`). Touches
+//! usual frames `usual.rs`), time in few bits (`age.rs`), which resets are believed (`reset.rs`), and answers to ARP (`arp.rs`). Touches
 //! the bytes and numbers given.
 //! Called by `nat`, `firewall` and `balancer`; their tables are `exact`'s.
 
 pub(super) mod age;
 pub(super) mod arp;
 pub(super) mod pieces;
+pub(super) mod reset;
 pub(super) mod tuple;
 pub(super) mod usual;
 

@@ -10,8 +10,9 @@
 //! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
 //!   it is refused, and counted.
 //! - Frames pass as they are; addresses stay. ARP passes in both directions.
+//! - The reset of an open TCP connection passes, and is believed if its number is one that the other side waits for (`connection/reset`).
 //!
-//! What it does not do: follow TCP's sequence numbers; put fragments together (they pass as the first of their packet did, if that came first);
+//! What it does not do: follow TCP's sequence numbers any further; put fragments together (they pass as the first of their packet did, if that came first);
 //! look into IPv6, tagged frames or other protocols than TCP, UDP and ICMP (they are dropped);
 //! answer what it refuses.
 
@@ -25,6 +26,7 @@ pub use config::{
 use super::connection::Endpoint;
 use super::connection::age::{Limit, SWEEP, SWEEPS, Stamp};
 use super::connection::pieces::{Pieces, Went};
+use super::connection::reset::{Acked, segment};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open, packet, quoted};
 use super::connection::usual;
 use super::exact::Exact;
@@ -34,12 +36,44 @@ use state::{Phase, Side, State, Verdict};
 use std::net::IpAddr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
+use weir_wire::tcp::Flags;
 
 /// One connection; with its key it takes half a line of cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
-    state: State,
     seen: Stamp,
+    state: State,
+    /// What TCP's sides acknowledged last, by [`Side`].
+    acked: [Acked; 2],
+}
+
+/// A line holds two of them, their keys of 16 bytes, and a word.
+const _: () = assert!(size_of::<Connection>() == 12);
+
+impl Connection {
+    /// One that a packet from this side begins.
+    #[inline(always)]
+    fn new(state: State, seen: Stamp, t: Tuple, bytes: &[u8], from: Side) -> Self {
+        let mut c = Self { seen, state, acked: [Acked::default(); 2] };
+        c.note(t, bytes, from);
+        c
+    }
+    /// What a packet from this side acknowledges.
+    #[inline(always)]
+    fn note(&mut self, t: Tuple, bytes: &[u8], from: Side) {
+        if let What::Tcp(flags) = t.what
+            && flags.contains(Flags::ACK)
+        {
+            self.acked[from as usize] = Acked::of(segment(bytes, t.l4));
+        }
+    }
+    /// The reset of an open connection: its number is what the other side waits for, or nothing is changed.
+    #[cold]
+    fn reset(&mut self, segment: &[u8], from: Side, now: Stamp) {
+        if self.acked[from.other() as usize].admits(segment) {
+            (self.state, self.seen) = (State::Reset, now);
+        }
+    }
 }
 
 /// What happened so far, in frames where nothing else is said.
@@ -99,7 +133,7 @@ pub struct Firewall {
     inside: PortNo,
     outside: PortNo,
     allow: Vec<Allow>,
-    table: Exact<u128, Connection, 2>,
+    table: Exact<[u64; 2], Connection, 2>,
     limits: Limits,
     midstream: Midstream,
     swept: Nanos,
@@ -108,12 +142,12 @@ pub struct Firewall {
 
 /// A connection's key: inside end, outside end, protocol.
 #[inline]
-fn key(src: Endpoint, dst: Endpoint, kind: Kind, from: Side) -> u128 {
+fn key(src: Endpoint, dst: Endpoint, kind: Kind, from: Side) -> [u64; 2] {
     let (inside, outside) = match from {
         Side::Inside => (src, dst),
         Side::Outside => (dst, src),
     };
-    u128::from(inside.word()) << 56 | u128::from(outside.word()) << 8 | kind as u128
+    [inside.word(), outside.word() << 8 | kind as u64]
 }
 
 impl Firewall {
@@ -169,13 +203,21 @@ impl Firewall {
             what => state::query(state, from, what == What::Ask),
         };
         match (verdict, found) {
-            (Verdict::Pass(state), Some(c)) => *c = Connection { state, seen: now },
-            (Verdict::Let, _) => {}
-            (Verdict::Midstream(state), _) if self.midstream == Midstream::Follow => {
-                return self.begin(t, kind, key, from, state, now);
+            (Verdict::Pass(state), Some(c)) => {
+                (c.state, c.seen) = (state, now);
+                c.note(t, bytes, from);
             }
-            (Verdict::Begin(state), _) => return self.begin(t, kind, key, from, state, now),
-            (Verdict::Invalid | Verdict::Midstream(_) | Verdict::Pass(_), _) => {
+            (Verdict::Let, _) => {}
+            (Verdict::Reset, Some(c)) => c.reset(segment(bytes, t.l4), from, now),
+            (Verdict::Midstream(state), _) if self.midstream == Midstream::Follow => {
+                let c = Connection::new(state, now, t, bytes, from);
+                return self.begin(t, kind, key, from, c);
+            }
+            (Verdict::Begin(state), _) => {
+                let c = Connection::new(state, now, t, bytes, from);
+                return self.begin(t, kind, key, from, c);
+            }
+            (Verdict::Invalid | Verdict::Midstream(_) | Verdict::Pass(_) | Verdict::Reset, _) => {
                 self.counters.invalid += 1;
                 return Err(DropReason::Program);
             }
@@ -188,10 +230,9 @@ impl Firewall {
         &mut self,
         t: Tuple,
         kind: Kind,
-        key: u128,
+        key: [u64; 2],
         from: Side,
-        state: State,
-        now: Stamp,
+        c: Connection,
     ) -> Result<(), DropReason> {
         let refused = match from {
             Side::Inside => false,
@@ -205,7 +246,7 @@ impl Firewall {
             self.counters.invalid += 1;
             return Err(DropReason::Program);
         }
-        if self.table.insert(key, Connection { state, seen: now }).is_err() {
+        if self.table.insert(key, c).is_err() {
             self.counters.full += 1;
             return Err(DropReason::Program);
         }
@@ -241,12 +282,8 @@ impl Firewall {
     fn is_related(&self, t: &Tuple, bytes: &[u8], from: Side, now: Stamp) -> bool {
         let about = packet(bytes).get(t.l4 + ICMP..t.end).and_then(quoted);
         let Some(q) = about.filter(|q| q.src.addr == t.dst.addr) else { return false };
-        let sent_by = match from {
-            Side::Inside => Side::Outside,
-            Side::Outside => Side::Inside,
-        };
         let Some(kind) = q.what.kind() else { return false };
-        let found = self.table.get(&key(q.src, q.dst, kind, sent_by));
+        let found = self.table.get(&key(q.src, q.dst, kind, from.other()));
         found.is_some_and(|c| !c.seen.is_older(self.limits.of(c.state), now))
     }
 }

@@ -1,8 +1,8 @@
 //! What a packet does to a connection: the firewall's judgement, without its table. Touches values
 //! only. Called by `mod.rs`, once for each packet.
 //!
-//! TCP after RFC 9293 §3.3.2, as far as flags tell: sequence numbers are not followed, so a reset
-//! that is not the peers' own is believed; it takes no more than the connection's time.
+//! TCP after RFC 9293 §3.3.2, as far as flags tell: sequence numbers are not followed, but the reset of an open connection has to have one
+//! that its sender can have (`connection/reset`).
 
 use weir_wire::tcp::Flags;
 
@@ -16,17 +16,49 @@ pub enum Side {
     Outside,
 }
 
-/// How far a connection is. `by`: who began it.
+impl Side {
+    /// The other one.
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Side::Inside => Side::Outside,
+            Side::Outside => Side::Inside,
+        }
+    }
+}
+
+/// Who has said FIN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fins {
+    None,
+    Inside,
+    Outside,
+    Both,
+}
+
+impl Fins {
+    #[inline]
+    fn and(self, from: Side) -> Self {
+        match (self, from) {
+            (Fins::None | Fins::Inside, Side::Inside) => Fins::Inside,
+            (Fins::None | Fins::Outside, Side::Outside) => Fins::Outside,
+            _ => Fins::Both,
+        }
+    }
+}
+
+/// How far a connection is. `by`: who began it. Two bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// TCP: SYN seen.
     Opening { by: Side },
     /// TCP: SYN and ACK came back.
     Answered { by: Side },
-    /// TCP: a segment seen that is not its first, and nothing of the other side; `fin`: who sent that has said FIN.
-    Midst { by: Side, fin: bool },
+    /// TCP: a segment seen that is not its first, and nothing of the other side.
+    Midst { by: Side },
+    /// The same, and who sent that has said FIN.
+    MidstFin { by: Side },
     /// TCP: both sides have spoken; who has said FIN.
-    Open { inside_fin: bool, outside_fin: bool },
+    Open(Fins),
     /// TCP: reset. What is still on its way passes, until its time is over.
     #[default]
     Reset,
@@ -66,11 +98,12 @@ impl State {
     #[inline]
     pub fn phase(self) -> Phase {
         match self {
-            State::Opening { .. } | State::Answered { .. } | State::Midst { .. } => {
-                Phase::TcpOpening
-            }
-            State::Reset | State::Open { inside_fin: true, outside_fin: true } => Phase::TcpClosing,
-            State::Open { .. } => Phase::TcpOpen,
+            State::Opening { .. }
+            | State::Answered { .. }
+            | State::Midst { .. }
+            | State::MidstFin { .. } => Phase::TcpOpening,
+            State::Reset | State::Open(Fins::Both) => Phase::TcpClosing,
+            State::Open(_) => Phase::TcpOpen,
             State::OneWay { .. } => Phase::UdpOneWay,
             State::BothWays => Phase::UdpBothWays,
             State::Query { .. } => Phase::Query,
@@ -85,6 +118,8 @@ pub(super) enum Verdict {
     Pass(State),
     /// Pass; nothing changes.
     Let,
+    /// Pass; if it can be its sender's, it is a [`State::Reset`] now.
+    Reset,
     /// It would begin a connection, if its side may.
     Begin(State),
     /// It would belong to one that began unseen.
@@ -107,17 +142,15 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
     }
     let begins = syn && !ack;
     let begin = Verdict::Begin(State::Opening { by: from });
-    let open = |inside, outside| {
-        let inside_fin = inside || fin && from == Side::Inside;
-        let outside_fin = outside || fin && from == Side::Outside;
-        Verdict::Pass(State::Open { inside_fin, outside_fin })
-    };
+    let open = |fins: Fins| Verdict::Pass(State::Open(if fin { fins.and(from) } else { fins }));
+    let midst = |by| if fin { State::MidstFin { by } } else { State::Midst { by } };
     match state {
         None if begins => begin,
-        None if ack && !syn && !rst => Verdict::Midstream(State::Midst { by: from, fin }),
+        None if ack && !syn && !rst => Verdict::Midstream(midst(from)),
         None => Verdict::Invalid,
         Some(State::Reset) if begins => begin,
         Some(State::Reset) => Verdict::Let,
+        Some(State::Open(_)) if rst => Verdict::Reset,
         Some(_) if rst => Verdict::Pass(State::Reset),
         Some(s @ State::Opening { by }) => match from == by {
             true if begins => Verdict::Pass(s),
@@ -126,21 +159,25 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
         },
         Some(s @ State::Answered { by }) => match from == by {
             true if begins => Verdict::Pass(s),
-            true if !syn => open(false, false),
+            true if !syn => open(Fins::None),
             // What comes with or right behind the answer, before the first side's ACK (RFC 7413 §4.2.1).
             false if ack => Verdict::Pass(s),
             _ => Verdict::Invalid,
         },
-        Some(State::Midst { .. }) if begins => begin,
-        Some(State::Midst { .. }) if syn => Verdict::Let,
-        Some(State::Midst { by, fin: before }) => match from == by {
-            true => Verdict::Pass(State::Midst { by, fin: before || fin }),
-            false => open(before && by == Side::Inside, before && by == Side::Outside),
+        Some(State::Midst { .. } | State::MidstFin { .. }) if begins => begin,
+        Some(State::Midst { .. } | State::MidstFin { .. }) if syn => Verdict::Let,
+        Some(State::Midst { by }) => match from == by {
+            true => Verdict::Pass(midst(by)),
+            false => open(Fins::None),
         },
-        Some(State::Open { inside_fin: true, outside_fin: true }) if begins => begin,
+        Some(s @ State::MidstFin { by }) => match from == by {
+            true => Verdict::Pass(s),
+            false => open(Fins::None.and(by)),
+        },
+        Some(State::Open(Fins::Both)) if begins => begin,
         // The peer answers a SYN in the midst of a connection by an ACK (RFC 5961 §4).
-        Some(State::Open { .. }) if syn => Verdict::Let,
-        Some(State::Open { inside_fin, outside_fin }) => open(inside_fin, outside_fin),
+        Some(State::Open(_)) if syn => Verdict::Let,
+        Some(State::Open(fins)) => open(fins),
         Some(State::OneWay { .. } | State::BothWays | State::Query { .. }) => Verdict::Invalid,
     }
 }

@@ -12,6 +12,7 @@
 use super::config::{NatConfig, NatTimeouts, PortOrder};
 use crate::program::Ahead;
 use crate::programs::connection::age::{Limit, Stamp};
+use crate::programs::connection::reset::Acked;
 use crate::programs::connection::{Endpoint, Kind};
 use crate::programs::exact::Exact;
 use crate::programs::hash::{fold, fresh_seed};
@@ -39,6 +40,8 @@ impl Tcp {
     const RESET: u8 = 8;
     /// There was another connection: none of them can be said to be closed.
     const MANY: u8 = 16;
+    /// Inside has acknowledged something to its first peer.
+    const ACKED: u8 = 32;
 
     #[inline]
     fn has(self, bits: u8) -> bool {
@@ -61,11 +64,13 @@ impl Tcp {
 struct Mapping {
     /// The internal endpoint; 0, which is nobody's, while the place is free.
     inside: u64,
-    /// The outside end of TCP's first connection; 0 before there is one.
-    peer: u64,
     seen: Stamp,
     /// Who sent its last packet, on the link inside.
     mac: [u8; 6],
+    /// The outside end of TCP's first connection; [`NOBODY`] before there is one.
+    peer: [u8; 6],
+    /// What inside acknowledged to it last.
+    acked: Acked,
     tcp: Tcp,
     /// Its external port, and which address and protocol that is of: the place says it, too, by divisions.
     port: u16,
@@ -73,6 +78,15 @@ struct Mapping {
 }
 
 const _: () = assert!(size_of::<Mapping>() == 32);
+
+const NOBODY: [u8; 6] = [0; 6];
+
+/// An endpoint in as few bytes as it has.
+#[inline(always)]
+const fn short(e: Endpoint) -> [u8; 6] {
+    let [_, _, a, b, c, d, e, f] = e.word().to_be_bytes();
+    [a, b, c, d, e, f]
+}
 
 /// Why there is no mapping for a new endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,7 +288,7 @@ impl Mappings {
         // One that is over begins anew, at the same port.
         let fresh = new || self.limits.are_over(kind, m, now);
         if fresh {
-            (m.tcp, m.peer) = (Tcp::default(), 0);
+            (m.tcp, m.peer) = (Tcp::default(), NOBODY);
         }
         (m.seen, m.mac) = (now, from.octets());
         Ok((Place(place), Out { external, new: fresh }))
@@ -357,17 +371,22 @@ impl Mappings {
         there.then(|| (Place(place as u32), Endpoint::from_word(m.inside), MacAddr(m.mac)))
     }
 
-    /// A segment from inside to `peer`.
+    /// A segment from inside to its destination. Its reset is believed: who can send in a host's name on the link inside can have what
+    /// comes for it, too.
     #[inline]
-    pub fn tcp_out(&mut self, at: Place, peer: Endpoint, flags: Flags) {
+    pub fn tcp_out(&mut self, at: Place, to: Endpoint, flags: Flags, segment: &[u8]) {
         let Some(m) = self.places.get_mut(at.0 as usize) else { return };
-        let peer = peer.word();
+        let peer = short(to);
         let begins = flags.contains(Flags::SYN) && !flags.contains(Flags::ACK);
         if begins && !m.tcp.is_open() {
             // The first, or the next after one that is closed.
             (m.tcp, m.peer) = (Tcp::default(), peer);
-        } else if m.peer == 0 {
+        } else if m.peer == NOBODY {
             m.peer = peer;
+        }
+        if m.peer == peer && flags.contains(Flags::ACK) {
+            m.acked = Acked::of(segment);
+            m.tcp.note(Tcp::ACKED, true);
         }
         m.tcp.note(Tcp::MANY, m.peer != peer);
         m.tcp.note(Tcp::FIN_OUT, flags.contains(Flags::FIN));
@@ -375,16 +394,21 @@ impl Mappings {
     }
 
     /// A segment from outside; it renews the mapping (TCP alone is renewed from outside: RFC 4787
-    /// REQ-6 has it as a choice, and whoever knows a port could keep it for ever).
+    /// REQ-6 has it as a choice, and whoever knows a port could keep it for ever). A reset that can't be the peer's own changes nothing.
     #[inline]
-    pub fn tcp_in(&mut self, at: Place, peer: Endpoint, flags: Flags, now: Stamp) {
+    pub fn tcp_in(&mut self, at: Place, from: Endpoint, flags: Flags, segment: &[u8], now: Stamp) {
         let Some(m) = self.places.get_mut(at.0 as usize) else { return };
-        if m.peer != peer.word() {
+        if m.peer != short(from) {
             return;
+        }
+        if flags.contains(Flags::RST) {
+            if m.tcp.has(Tcp::OPEN | Tcp::ACKED) && !m.acked.admits(segment) {
+                return;
+            }
+            m.tcp.note(Tcp::RESET, true);
         }
         m.tcp.note(Tcp::OPEN, !flags.contains(Flags::RST));
         m.tcp.note(Tcp::FIN_IN, flags.contains(Flags::FIN));
-        m.tcp.note(Tcp::RESET, flags.contains(Flags::RST));
         m.seen = now;
     }
 

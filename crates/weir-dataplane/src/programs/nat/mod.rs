@@ -6,7 +6,7 @@
 //!   (endpoint-independent mapping), and everybody may answer there (endpoint-independent
 //!   filtering). A host has one external address; ports are never shared (`mapping.rs`).
 //! - Mappings are renewed by packets from inside, those of TCP also by its first peer's, and end
-//!   when their time is over. Ports and mappings are bounded: what would need one more is dropped,
+//!   when their time is over. That of TCP is short after a reset, if its peer can have sent that (`connection/reset`). Ports and mappings are bounded: what would need one more is dropped,
 //!   and counted.
 //! - Hosts inside reach each other by their external addresses (hairpinning), and are seen by them.
 //! - ICMP echo and timestamp queries are translated by their identifier; errors with the packet
@@ -32,6 +32,7 @@ pub use config::{MOST_ADDRESSES, NatConfig, NatError, NatSide, NatTimeouts, Port
 use super::connection::age::{SWEEP, SWEEPS, Stamp};
 use super::connection::arp;
 use super::connection::pieces::{Pieces, Went};
+use super::connection::reset::segment;
 use super::connection::tuple::{
     Opened, Side, Tuple, What, decrement_ttl, forward, glance, is_host, open, packet_mut, rewrite,
 };
@@ -186,7 +187,7 @@ impl Nat {
         };
         self.counters.made += u64::from(out.new);
         if let What::Tcp(flags) = t.what {
-            self.mappings.tcp_out(place, t.dst, flags);
+            self.mappings.tcp_out(place, t.dst, flags, segment(bytes, t.l4));
         }
         if self.mappings.address(t.dst.addr).is_some() {
             rewrite(packet_mut(bytes), &t, Side::Source, out.external);
@@ -256,7 +257,7 @@ impl Nat {
             return self.refuse(|c| &mut c.unmapped);
         };
         if let What::Tcp(flags) = t.what {
-            self.mappings.tcp_in(place, t.src, flags, now);
+            self.mappings.tcp_in(place, t.src, flags, segment(bytes, t.l4), now);
         }
         forward(bytes, t, Side::Destination, inside);
         Ok(mac)

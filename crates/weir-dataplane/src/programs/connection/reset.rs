@@ -1,0 +1,44 @@
+//! Whether a TCP reset can be its sender's own: by what the other side acknowledged last. Touches the bytes and numbers given.
+//! Called by `nat` and `firewall` before they believe the reset of an open connection.
+//!
+//! Who guesses addresses and ports can send one reset, but not know where the sequence numbers are (RFC 5961 §3). A peer that resets sends
+//! either what the other side acknowledged (RFC 9293 §3.10.7.1), or its own next number, which is above that by what is on its way. A reset
+//! that is not believed passes all the same: the host judges it, and where it asks back (RFC 5961 §3.2) the answer has the very number.
+//!
+//! Linux's conntrack believes the number that was acknowledged and that of a segment's end right before the reset. Here nothing follows
+//! segments, so that a first flight takes their place.
+
+use super::tuple::packet;
+use weir_wire::TcpPacket;
+
+/// Bytes that may be on their way when a connection is reset: an initial window of ten segments (RFC 6928) and some. Each further bit halves
+/// what who guesses has to send, 2^18 resets now.
+const FLIGHT: u32 = 16 * 1024;
+
+/// An acknowledgment number without its lowest byte, so that two fit beside a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::programs) struct Acked([u8; 3]);
+
+impl Acked {
+    /// Of a segment that has its ACK flag.
+    #[inline(always)]
+    pub fn of(segment: &[u8]) -> Self {
+        let [a, b, c, _] = TcpPacket::new_unchecked(segment).ack().to_be_bytes();
+        Self([a, b, c])
+    }
+
+    /// Whether the other side may have sent this reset.
+    #[cold]
+    pub fn admits(self, segment: &[u8]) -> bool {
+        let [a, b, c] = self.0;
+        let since = u32::from_be_bytes([a, b, c, 0]);
+        // The number itself is up to 255 above that.
+        TcpPacket::new_unchecked(segment).seq().wrapping_sub(since) < FLIGHT + 256
+    }
+}
+
+/// A frame's segment, which begins so far behind its packet's first byte.
+#[inline(always)]
+pub(in crate::programs) fn segment(frame: &[u8], l4: usize) -> &[u8] {
+    packet(frame).get(l4..).unwrap_or(&[])
+}
