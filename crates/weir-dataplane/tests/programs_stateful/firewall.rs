@@ -29,6 +29,8 @@ fn config() -> FirewallConfig {
     c.allow = vec![
         Allow { protocol: Kind::Tcp, to: "10.0.0.1/32".parse().unwrap(), ports: 80..=80 },
         Allow { protocol: Kind::Udp, to: "10.0.0.0/24".parse().unwrap(), ports: 50..=60 },
+        Allow { protocol: Kind::Udp, to: "239.0.0.1/32".parse().unwrap(), ports: 55..=55 },
+        Allow { protocol: Kind::Udp, to: "255.255.255.255/32".parse().unwrap(), ports: 55..=55 },
     ];
     c
 }
@@ -180,6 +182,34 @@ fn what_is_allowed_comes_in() {
     assert!(!passes(&mut r, other));
 }
 
+/// A DHCP client inside, its server outside, and a group on either side: nothing of it takes a place in the table.
+#[test]
+fn datagrams_to_groups_are_no_connections() {
+    let all = |port| end([255, 255, 255, 255], port);
+    let mut c = config();
+    let lines = |r: &Rig, name: &str| {
+        r.program.status().into_iter().find(|l| l.0 == name).expect("a line of it").1
+    };
+    c.allow = vec![
+        Allow { protocol: Kind::Udp, to: "255.255.255.255/32".parse().unwrap(), ports: 68..=68 },
+        Allow { protocol: Kind::Udp, to: "239.0.0.0/8".parse().unwrap(), ports: 0..=65535 },
+    ];
+    let mut r = Rig::new(Firewall::new(&c).unwrap(), 2);
+    let server = end([192, 0, 2, 9], 67);
+    let discover = packet(INSIDE, end([0, 0, 0, 0], 68), all(67), L4::Udp);
+    assert!(passes(&mut r, discover.clone()) && passes(&mut r, discover));
+    assert!(passes(&mut r, packet(OUTSIDE, server, all(68), L4::Udp)));
+    assert!(passes(&mut r, packet(INSIDE, inside(), end([224, 0, 0, 251], 5353), L4::Udp)));
+    assert!(passes(&mut r, packet(OUTSIDE, server, end([239, 1, 2, 3], 5004), L4::Udp)));
+    assert_eq!((lines(&r, "to groups"), lines(&r, "passed")), ("5".into(), "5".into()));
+    // What is not allowed, and an answer to one address, which belongs to nothing.
+    assert!(!passes(&mut r, packet(OUTSIDE, server, all(67), L4::Udp)));
+    assert!(!passes(&mut r, packet(OUTSIDE, server, end([224, 0, 0, 251], 5353), L4::Udp)));
+    assert!(!passes(&mut r, packet(OUTSIDE, server, end([10, 0, 0, 1], 68), L4::Udp)));
+    assert_eq!((lines(&r, "refused"), lines(&r, "begun")), ("3".into(), "0".into()));
+    assert!(lines(&r, "connections").starts_with("0 of"));
+}
+
 #[test]
 fn errors_pass_for_connections_alone() {
     let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
@@ -228,8 +258,20 @@ fn bad_frames_end_here() {
         assert!(!passes(&mut r, out(L4::Tcp(flags))), "{flags:?}");
     }
     assert!(refused(&r.rx(3, &out(L4::Tcp(SYN)).1)), "a third port");
+    let nobody = end([0, 0, 0, 0], 5);
+    for (src, dst) in [
+        (inside(), nobody),
+        (nobody, outside()),
+        (nobody, end([224, 0, 0, 1], 5)),
+        (end([224, 0, 0, 1], 5), end([224, 0, 0, 2], 5)),
+        (inside(), end([240, 0, 0, 1], 5)),
+        (end([127, 0, 0, 1], 5), outside()),
+    ] {
+        assert!(!passes(&mut r, packet(INSIDE, src, dst, L4::Udp)), "{src} {dst}");
+    }
     let group = end([224, 0, 0, 1], 5);
-    assert!(!passes(&mut r, packet(INSIDE, inside(), group, L4::Udp)));
+    assert!(!passes(&mut r, packet(INSIDE, inside(), group, L4::Tcp(SYN))));
+    assert!(!passes(&mut r, packet(INSIDE, inside(), group, L4::Ask)));
     // ARP is nobody's connection, and passes.
     let arp = bytes(Frame::ethernet(EtherType::Arp, &[0; 28]));
     assert!(passes(&mut r, (OUTSIDE, arp)));
@@ -267,6 +309,10 @@ struct Oracle {
     /// Packets that passed, and when the last one that counts did.
     seen: HashMap<(Endpoint, Endpoint, Kind), (Vec<Step>, u64)>,
     midstream: Midstream,
+}
+
+fn is_group(e: Endpoint) -> bool {
+    e.addr.is_multicast() || e.addr == Ipv4Addr::BROADCAST
 }
 
 fn is(l4: L4, yes: Flags, no: Flags) -> bool {
@@ -316,7 +362,8 @@ impl Oracle {
     fn may_begin(from: u32, to: Endpoint, kind: Kind) -> bool {
         from == INSIDE
             || kind == Kind::Tcp && to == end([10, 0, 0, 1], 80)
-            || kind == Kind::Udp && (50..=60).contains(&to.port)
+            || kind == Kind::Udp && is_group(to) && to.port == 55
+            || kind == Kind::Udp && !is_group(to) && (50..=60).contains(&to.port)
     }
     /// What the other side of who sends this has acknowledged last.
     fn awaits(&self, from: u32, src: Endpoint, dst: Endpoint) -> Option<u32> {
@@ -339,6 +386,9 @@ impl Oracle {
             if odd || f.0 & (SYN.0 | ACK.0 | RST.0) == 0 {
                 return false;
             }
+        }
+        if is_group(dst) {
+            return l4.kind() == Kind::Udp && Self::may_begin(from, dst, Kind::Udp);
         }
         let (i, o) = if from == INSIDE { (src, dst) } else { (dst, src) };
         let key = (i, o, l4.kind());
@@ -426,7 +476,7 @@ fn numbers() -> impl Strategy<Value = (u32, u32)> {
 proptest! {
     #[test]
     fn is_what_its_history_says(
-        steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..2, 0u8..2, l4(), numbers()), 1..200),
+        steps in prop::collection::vec((0u64..5, any::<bool>(), 0u8..5, 0u8..2, l4(), numbers()), 1..200),
         max in prop_oneof![Just(3usize), Just(100)],
         midstream in prop_oneof![Just(Midstream::Refuse), Just(Midstream::Follow)],
     ) {
@@ -443,7 +493,7 @@ proptest! {
                 now += wait;
                 oracle.forget(now);
             }
-            let i = end([10, 0, 0, 1 + host], [80, 55][usize::from(port)]);
+            let i = end([10, 0, 0, 1 + host % 2], [80, 55][usize::from(port)]);
             let o = end([192, 0, 2, 1], 1234);
             // An ICMP query has one identifier.
             let (i, o) = if l4.kind() == Kind::Query {
@@ -452,6 +502,12 @@ proptest! {
                 (i, o)
             };
             let (from, src, dst) = if outwards { (INSIDE, i, o) } else { (OUTSIDE, o, i) };
+            // Some are to many.
+            let dst = match host {
+                3 => Endpoint::new([239, 0, 0, 1].into(), dst.port),
+                4 => Endpoint::new(Ipv4Addr::BROADCAST, dst.port),
+                _ => dst,
+            };
             let seq = oracle.awaits(from, src, dst).unwrap_or(0).wrapping_add(away);
             let want = oracle.packet(now, max, (from, src, dst), l4, (seq, ack));
             let (port, f) = packet(from, src, dst, l4);

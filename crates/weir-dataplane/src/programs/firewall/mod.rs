@@ -7,6 +7,8 @@
 //! - TCP by its flags (`state.rs`), from its first segment on, or from any if it is told so, UDP as connections in one or both directions, ICMP queries by
 //!   their identifier. ICMP errors pass when the packet that they quote is of a connection here and
 //!   they go to its sender.
+//! - UDP to a group or to all passes and is no connection: from inside whatever it is, from outside what `allow` says. That is DHCP, mDNS …;
+//!   who answers by its own address has to be allowed.
 //! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
 //!   it is refused, and counted.
 //! - Frames pass as they are; addresses stay. ARP passes in both directions.
@@ -33,7 +35,7 @@ use super::exact::Exact;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use state::{Phase, Side, State, Verdict};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
 use weir_wire::tcp::Flags;
@@ -83,6 +85,8 @@ pub struct FirewallCounters {
     pub passed: u64,
     /// Of these: ICMP errors about a connection.
     pub related: u64,
+    /// Of these: UDP to a group or to all.
+    pub to_groups: u64,
     /// Connections begun.
     pub begun: u64,
     /// Would have begun a connection from outside that nothing allows.
@@ -148,6 +152,12 @@ fn key(src: Endpoint, dst: Endpoint, kind: Kind, from: Side) -> [u64; 2] {
         Side::Outside => (dst, src),
     };
     [inside.word(), outside.word() << 8 | kind as u64]
+}
+
+/// Whether a datagram is one to many, of a host or of who has no address yet (RFC 2131 §4.1): nobody can answer it by the same addresses.
+fn is_to_group(src: Ipv4Addr, dst: Ipv4Addr) -> bool {
+    dst == Ipv4Addr::BROADCAST && (is_host(src) || src.is_unspecified())
+        || dst.is_multicast() && is_host(src)
 }
 
 impl Firewall {
@@ -241,6 +251,10 @@ impl Firewall {
         if refused {
             self.counters.refused += 1;
             return Err(DropReason::Program);
+        }
+        if kind == Kind::Udp && is_to_group(t.src.addr, t.dst.addr) {
+            self.counters.to_groups += 1;
+            return Ok(());
         }
         if !is_host(t.src.addr) || !is_host(t.dst.addr) {
             self.counters.invalid += 1;
@@ -415,6 +429,7 @@ impl Program for Firewall {
             ("connections", format!("{} of {}", self.table.len(), self.table.capacity())),
             ("passed", c.passed.to_string()),
             ("related errors", c.related.to_string()),
+            ("to groups", c.to_groups.to_string()),
             ("begun", c.begun.to_string()),
             ("refused", c.refused.to_string()),
             ("invalid", c.invalid.to_string()),
