@@ -19,6 +19,7 @@
 pub mod balancer;
 pub mod bng;
 mod connection;
+mod cut;
 pub(crate) mod dir24;
 pub mod exact;
 pub mod firewall;

@@ -32,7 +32,12 @@ fn split(whole: &[u8], size: usize, ident: u16) -> Vec<Vec<u8>> {
 /// The whole of pieces that came in order; each header is the first's but for what tells it apart.
 fn joined(pieces: &[Vec<u8>]) -> Vec<u8> {
     let mut all = pieces[0][..34].to_vec();
-    for f in pieces {
+    let mut at = 0;
+    for (i, f) in pieces.iter().enumerate() {
+        let more = if i + 1 == pieces.len() { 0 } else { 0x2000 };
+        assert_eq!(f[20..22], (more | (at / 8) as u16).to_be_bytes());
+        assert_eq!(usize::from(u16::from_be_bytes([f[16], f[17]])), f.len() - 14);
+        at += f.len() - 34;
         assert_eq!((&f[..16], f[18..20].to_vec()), (&all[..16], all[18..20].to_vec()));
         assert_eq!((&f[22..24], &f[26..34]), (&all[22..24], &all[26..34]));
         assert!(Ipv4Packet::new_checked(&f[14..]).unwrap().has_good_checksum());
@@ -172,6 +177,65 @@ proptest! {
         let f = Packet { macs: (mac(1), mac(201)), src: end([203, 0, 113, 5], client), dst, l4, ttl: 64, data: &data };
         prop_assert_eq!(same(&mut one, &mut other, INSIDE, &f.frame(), 8 * eights, ident), served);
     }
+}
+
+/// A link that takes packets of so many bytes.
+fn narrow(r: &mut Rig, port: u32, bytes: u32) {
+    r.ports.iter_mut().filter(|p| p.no == PortNo(port)).for_each(|p| p.ip_bytes = bytes);
+    r.pass(Nanos::from_millis(40), Nanos::from_millis(20));
+}
+
+proptest! {
+    /// RFC 4787 REQ-13a: what may be cut is, be it a packet or one of its pieces, and nothing else.
+    #[test]
+    fn what_is_too_long_is_cut(
+        l4 in l4(), len in 40usize..1400, eights in prop_oneof![Just(200usize), 3usize..60], mtu in 68u32..1500,
+        over in prop_oneof![Just(None), (0u32..6).prop_map(Some)], inwards in any::<bool>(), ident in any::<u16>(),
+    ) {
+        let data: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+        let (mut one, mut other) = (nat(), nat());
+        let (host, far) = (end([10, 0, 0, 1], 500), end([203, 0, 113, 5], 53));
+        let out = Packet { macs: (mac(1), mac(201)), src: host, dst: far, l4, ttl: 64, data: &data };
+        let at = rx(&mut one, INSIDE, &[out.frame()]).remove(0).1;
+        rx(&mut other, INSIDE, &[out.frame()]);
+        let field = if l4 == L4::Ask { 38 } else { 34 };
+        let to = end([192, 0, 2, 1], u16::from_be_bytes([at[field], at[field + 1]]));
+        let back = Packet { macs: (mac(9), mac(202)), src: far, dst: to, l4: answers(l4), ..out };
+        let (port, packet) = if inwards { (OUTSIDE, back) } else { (INSIDE, out) };
+        // Some are longer than the link takes by a few bytes.
+        let total = packet.frame().len() as u32 - 14;
+        let mtu = over.map_or(mtu, |n| total - n).max(68);
+        narrow(&mut other, 3 - port, mtu);
+        let judge = rx(&mut one, port, &[named(packet.frame(), ident)]).remove(0);
+        let parts = split(&packet.frame(), 8 * eights, ident);
+        let got = rx(&mut other, port, &parts);
+        prop_assert!(got.iter().all(|(to, f)| *to == judge.0 && f.len() as u32 <= 14 + mtu));
+        let frames: Vec<Vec<u8>> = got.into_iter().map(|(_, f)| f).collect();
+        prop_assert_eq!(joined(&frames), judge.1);
+        let longer = parts.iter().filter(|f| f.len() as u32 > 14 + mtu).count();
+        prop_assert_eq!(status(&other, "fragmented"), longer.to_string());
+        if longer == 0 {
+            prop_assert_eq!(frames.len(), parts.len());
+        }
+    }
+}
+
+/// What Ethernet has behind a packet is not of it, and a packet whose pieces find no frames ends as a whole.
+#[test]
+fn what_is_cut_is_the_packet() {
+    let data = [7; 572];
+    let mut r = nat();
+    narrow(&mut r, OUTSIDE, 600);
+    let (src, dst) = (end([10, 0, 0, 1], 500), end([203, 0, 113, 5], 53));
+    let p = Packet { macs: (mac(1), mac(201)), src, dst, l4: L4::Udp, ttl: 64, data: &data };
+    let fits = named(p.frame(), 1);
+    let sent = rx(&mut r, INSIDE, &[[&fits[..], &[0; 9]].concat()]);
+    assert_eq!((sent.len(), sent[0].1.len()), (1, 614));
+    let long = named(Packet { data: &[7; 1400], ..p }.frame(), 2);
+    r.spares(1);
+    assert_eq!(r.rx_as_is(INSIDE, &long).only_drop(), DropReason::NoFrame);
+    assert_eq!((status(&r, "too long"), status(&r, "fragmented")), ("1".into(), "0".into()));
+    assert_eq!(rx(&mut r, INSIDE, &[long]).len(), 3);
 }
 
 /// Pieces that come before their first, too late, of another packet, or so that they would write over its ports.

@@ -16,7 +16,8 @@
 //! - Answers ARP requests for its addresses, each on its link, and echo requests to those inside; tells who sends what is too long or
 //!   has no TTL left (`own.rs`).
 //!
-//! - Fragments are translated as the first of their packet, which must come first (RFC 4787 REQ-14a; `connection/pieces`).
+//! - Fragments are translated as the first of their packet, which must come first (RFC 4787 REQ-14a; `connection/pieces`). What is too long
+//!   for the next link and may be cut is cut (REQ-13a), fragments, too.
 //!
 //! What it does not do: put fragments together; keep a port's parity or its range of well-known ports
 //! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); look into tagged
@@ -66,8 +67,10 @@ pub struct NatCounters {
     pub no_port: u64,
     /// Whose TTL was over.
     pub ttl: u64,
-    /// Longer than the next link takes, and not to be cut.
+    /// Longer than the next link takes, and not to be cut or without frames for its pieces.
     pub too_long: u64,
+    /// Cut for the next link, among those that were translated.
+    pub fragmented: u64,
     /// Fragments that were translated, among those above.
     pub pieces: u64,
     /// Fragments whose packet is not known.
@@ -338,6 +341,9 @@ impl Nat {
         let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
         eth.set_dst(mac);
         eth.set_src(link.mac);
+        if frame.len() > self.own.room {
+            return self.send_long(frame, t.end, link, cx);
+        }
         cx.output(frame, link.port);
         Went::On
     }
@@ -458,6 +464,7 @@ impl Program for Nat {
             ("no port free", c.no_port.to_string()),
             ("TTL over", c.ttl.to_string()),
             ("too long", c.too_long.to_string()),
+            ("fragmented", c.fragmented.to_string()),
             ("fragments passed", c.pieces.to_string()),
             ("fragments dropped", c.fragments.to_string()),
             ("other protocols", c.other.to_string()),

@@ -1,12 +1,14 @@
-//! What the NAT says itself, as the router that it is to both sides: it answers echo requests to its own addresses inside, and tells
+//! What the NAT does itself, as the router that it is to both sides: it cuts what is too long for the next link and may be cut, answers echo requests to its own addresses inside, and tells
 //! senders whose packets are too long for the next link or whose TTL is over (RFC 1812 §4.3.3.3, §5.3.1; RFC 1191 §4).
-//! Touches frames. Called by `mod.rs`, never for a usual frame.
+//! Touches frames. Called by `mod.rs`, never for a usual frame that fits.
 //!
 //! No error is about an error, about a fragment but the first, or to who can't be one host; so many a second at most.
 
-use super::{From, Nat};
-use crate::program::ProgramCx;
+use super::{From, Nat, NatSide};
+use crate::program::{End, Origin, ProgramCx};
+use crate::programs::connection::pieces::Went;
 use crate::programs::connection::tuple::{Tuple, What, is_host, packet, packet_mut};
+use crate::programs::cut::{cut, of_pieces};
 use crate::programs::said::{self, IcmpLimit, TokenBucket};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame};
@@ -25,12 +27,14 @@ pub(super) struct Own {
     pub room: usize,
     /// Of errors to inside, and to outside: nobody outside takes those of hosts inside.
     limits: [TokenBucket; 2],
+    /// All but the first of a packet that is being cut.
+    pieces: Vec<Frame>,
 }
 
 impl Own {
     pub fn new() -> Self {
         let limits = [(); 2].map(|()| TokenBucket::new(IcmpLimit::default()));
-        Self { mtus: [usize::MAX; 2], room: usize::MAX, limits }
+        Self { mtus: [usize::MAX; 2], room: usize::MAX, limits, pieces: Vec::new() }
     }
 }
 
@@ -56,6 +60,36 @@ impl Nat {
         };
         let whole = Ipv4Packet::new_checked(packet(bytes)).ok()?;
         (whole.dont_fragment() && t.end > mtu).then_some(mtu)
+    }
+
+    /// Sends a translated packet that may be too long for its link, if so in pieces. It ends so far behind its first byte.
+    #[cold]
+    pub(super) fn send_long(
+        &mut self,
+        mut frame: Frame,
+        end: usize,
+        link: NatSide,
+        cx: &mut ProgramCx<'_>,
+    ) -> Went {
+        // What is behind the packet is not of it. Shorter always fits.
+        let _ = frame.set_len(ETH + end);
+        let [inside, outside] = self.own.mtus;
+        let mtu = if link.port == self.inside.port { inside } else { outside };
+        if end <= mtu {
+            cx.output(frame, link.port);
+            return Went::On;
+        }
+        if let Err(why) = cut(&mut frame, mtu, &mut self.own.pieces, cx) {
+            self.counters.too_long += 1;
+            cx.drop(frame, why);
+            return Went::Nowhere;
+        }
+        self.counters.fragmented += 1;
+        cx.output(frame, link.port);
+        for piece in self.own.pieces.drain(..) {
+            cx.end(piece, End::Output(link.port), of_pieces(Origin::Received));
+        }
+        Went::On
     }
 
     /// A packet to one of its own addresses inside: an echo request becomes its answer, in place.

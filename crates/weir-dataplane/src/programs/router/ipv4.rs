@@ -5,6 +5,7 @@ use super::config::not_a_host;
 use super::icmp::Error4;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{End, Origin, ProgramCx};
+use crate::programs::cut::{cut, of_pieces};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{DropReason, Frame};
 use weir_wire::icmpv4::unreachable;
@@ -112,6 +113,30 @@ impl Router {
             true => self.fragment(frame, origin, hop, mtu, cx),
             false => self.transmit(frame, origin, hop, cx),
         }
+    }
+
+    /// Cuts a packet into pieces of at most `mtu` bytes and sends them.
+    fn fragment(
+        &mut self,
+        mut frame: Frame,
+        origin: Origin,
+        hop: Hop,
+        mtu: usize,
+        cx: &mut ProgramCx<'_>,
+    ) {
+        let mut pieces = std::mem::take(&mut self.pieces);
+        match cut(&mut frame, mtu, &mut pieces, cx) {
+            Ok(()) => {
+                self.counters.fragmented += 1;
+                self.counters.fragments += 1 + pieces.len() as u64;
+                self.transmit(frame, origin, hop, cx);
+                for piece in pieces.drain(..) {
+                    self.transmit(piece, of_pieces(origin), hop, cx);
+                }
+            }
+            Err(why) => cx.end(frame, End::Drop(why), origin),
+        }
+        self.pieces = pieces;
     }
 
     /// A packet for the router itself.

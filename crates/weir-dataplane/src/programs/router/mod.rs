@@ -6,7 +6,7 @@
 //! - finds neighbours by ARP (RFC 826) and neighbour discovery (RFC 4861), keeps frames for them
 //!   while it asks, asks again, gives up, forgets (`neighbour.rs`);
 //! - answers pings to its own addresses, and says by ICMP what it could not do (`icmp.rs`);
-//! - cuts IPv4 packets that are too long for the next link and may be cut (`fragment.rs`).
+//! - cuts IPv4 packets that are too long for the next link and may be cut (`cut.rs`, above).
 //!
 //! What it does not do, so that nobody looks for it:
 //! - Tagged frames: an interface is a port. Frames with a VLAN tag are dropped.
@@ -27,7 +27,6 @@
 mod arp;
 mod build;
 mod config;
-mod fragment;
 mod icmp;
 mod ipv4;
 mod ipv6;

@@ -1,0 +1,145 @@
+//! Cutting an IPv4 packet for a link that is too narrow for it (RFC 791 §3.2). Touches the packet
+//! and the fragments. Called by the router and the NAT for packets that may be cut.
+//!
+//! The frame that came in becomes the first fragment; the others are copies of its parts. Either
+//! all are there or none. A fragment is cut like a packet.
+
+use super::connection::tuple::{packet, packet_mut};
+use crate::program::{Origin, ProgramCx};
+use weir_packet::{DropReason, Frame};
+use weir_wire::ethernet::HEADER_LEN as ETH;
+use weir_wire::ipv4::{HEADER_LEN, MAX_OPTIONS_LEN};
+use weir_wire::{Ipv4Packet, Ipv4Repr};
+
+/// Option kinds that are a single byte.
+const END: u8 = 0;
+const NOP: u8 = 1;
+
+/// The options that belong in every fragment: those with the copied flag (RFC 791 §3.1), padded.
+fn copied_options(options: &[u8]) -> ([u8; MAX_OPTIONS_LEN], usize) {
+    let (mut out, mut n) = ([END; MAX_OPTIONS_LEN], 0);
+    let mut rest = options;
+    while let [first, tail @ ..] = rest {
+        let len = match *first {
+            END => break,
+            NOP => 1,
+            _ => tail.first().map_or(0, |l| usize::from(*l)),
+        };
+        let whole = len > 1 || *first == NOP;
+        let Some((option, after)) = rest.split_at_checked(len).filter(|_| whole) else { break };
+        if *first & 0x80 != 0
+            && let Some(to) = out.get_mut(n..n + len)
+        {
+            to.copy_from_slice(option);
+            n += len;
+        }
+        rest = after;
+    }
+    (out, n.next_multiple_of(4))
+}
+
+/// What fragments but the first are, where their packet came so.
+pub(super) fn of_pieces(whole: Origin) -> Origin {
+    match whole {
+        Origin::Generated => Origin::Generated,
+        Origin::Received | Origin::Cloned => Origin::Cloned,
+    }
+}
+
+/// Cuts a packet into pieces of at most `mtu` bytes: `frame` becomes the first, `pieces`, which is empty, has the others.
+///
+/// # Errors
+/// Why it can't be cut; `frame` is as it was, and `pieces` empty.
+pub(super) fn cut(
+    frame: &mut Frame,
+    mtu: usize,
+    pieces: &mut Vec<Frame>,
+    cx: &mut ProgramCx<'_>,
+) -> Result<(), DropReason> {
+    let cut = fill(frame, mtu, pieces, cx);
+    if cut.is_err() {
+        pieces.drain(..).for_each(|piece| cx.unused(piece));
+    }
+    cut
+}
+
+/// The same, but for pieces where there is an error. The first is made last, when nothing can fail any more.
+fn fill(
+    frame: &mut Frame,
+    mtu: usize,
+    pieces: &mut Vec<Frame>,
+    cx: &mut ProgramCx<'_>,
+) -> Result<(), DropReason> {
+    let whole =
+        Ipv4Packet::new_checked(packet(frame.bytes())).map_err(|_| DropReason::Malformed)?;
+    let header = Ipv4Repr::parse(&whole).map_err(|_| DropReason::Malformed)?;
+    let payload = whole.payload();
+    let units = |header_len: usize| mtu.saturating_sub(header_len) / 8;
+    let (options, n) = copied_options(header.options);
+    let options = options.get(..n).unwrap_or(&[]);
+    let first = units(header.buffer_len()) * 8;
+    let later = units(HEADER_LEN + n) * 8;
+    let end = usize::from(header.fragment_offset) * 8 + payload.len();
+    if first == 0 || later == 0 || first >= payload.len() || end > usize::from(u16::MAX) {
+        return Err(DropReason::Malformed);
+    }
+    let mut at = first;
+    for part in payload.get(first..).unwrap_or(&[]).chunks(later) {
+        let more = at + part.len() < payload.len() || header.more_fragments;
+        let piece = Ipv4Repr {
+            options,
+            more_fragments: more,
+            fragment_offset: header.fragment_offset + (at / 8) as u16,
+            payload_len: part.len(),
+            ..header
+        };
+        pieces.push(write_piece(&piece, part, frame, cx)?);
+        at += part.len();
+    }
+    let total = header.buffer_len() + first;
+    let mut packet = Ipv4Packet::new_unchecked(packet_mut(frame.bytes_mut()));
+    packet.set_total_len(total as u16);
+    packet.set_flags_offset(packet.flags_offset() | 0x2000);
+    packet.fill_checksum();
+    frame.set_len(ETH + total).map_err(|_| DropReason::NoRoom)
+}
+
+/// One fragment in a frame of its own, behind the Ethernet header of the whole.
+fn write_piece(
+    header: &Ipv4Repr<'_>,
+    part: &[u8],
+    whole: &Frame,
+    cx: &mut ProgramCx<'_>,
+) -> Result<Frame, DropReason> {
+    let mut f = cx.alloc().ok_or(DropReason::NoFrame)?;
+    if f.set_len(ETH + header.buffer_len() + part.len()).is_err() {
+        cx.unused(f);
+        return Err(DropReason::NoRoom);
+    }
+    if let (Some(to), Some(eth)) = (f.bytes_mut().get_mut(..ETH), whole.bytes().get(..ETH)) {
+        to.copy_from_slice(eth);
+    }
+    let mut packet = Ipv4Packet::new_unchecked(packet_mut(f.bytes_mut()));
+    let written = header.emit(&mut packet);
+    debug_assert!(written.is_ok(), "{written:?}");
+    packet.payload_mut().copy_from_slice(part);
+    Ok(f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_copied_options_are_copied() {
+        // Record route is not copied, router alert is; NOP separates, END ends.
+        let options = [1, 7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 0, 148, 4, 0];
+        let (out, n) = copied_options(&options);
+        assert_eq!(out[..n], [148, 4, 0, 0]);
+        for broken in [&[148u8][..], &[148, 0], &[148, 1, 148, 4], &[148, 40, 1]] {
+            let (out, n) = copied_options(broken);
+            assert!(n <= MAX_OPTIONS_LEN && out[n..].iter().all(|b| *b == 0), "{broken:?}");
+        }
+        assert_eq!(copied_options(&[131; 40]).1, 0);
+    }
+}
