@@ -41,12 +41,14 @@ pub(in crate::programs) struct Pieces {
 struct Slot {
     key: u128,
     ports: [u16; 2],
+    ident: u16,
     kind: Kind,
     seen: Stamp,
 }
 
 /// No packet's: none has this [`key`].
-const NONE: Slot = Slot { key: 0, ports: [0; 2], kind: Kind::Udp, seen: Stamp::of(Nanos(0)) };
+const NONE: Slot =
+    Slot { key: 0, ports: [0; 2], ident: 0, kind: Kind::Udp, seen: Stamp::of(Nanos(0)) };
 
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub(in crate::programs) enum Went {
 pub(in crate::programs) struct Piece {
     /// As of the whole packet: [`What::Piece`] where it is not the first, which alone has a transport header.
     pub tuple: Tuple,
+    /// Its identification where it goes: the first one's own, or what that was given before it was noted.
+    pub ident: u16,
     key: u128,
 }
 
@@ -80,7 +84,7 @@ impl Pieces {
         let key = key(&ip, from);
         if at == 0 {
             let (what, ports) = head(kind, payload)?;
-            return Some(Piece { tuple: with(t, what, ports), key });
+            return Some(Piece { tuple: with(t, what, ports), ident: ip.ident(), key });
         }
         let header = if kind == Kind::Tcp { TCP } else { SHORT };
         if at < header || at + payload.len() > LONGEST - t.l4 {
@@ -88,7 +92,11 @@ impl Pieces {
         }
         let slot = self.slots.get(self.place(key))?;
         let known = slot.key == key && !slot.seen.is_older(LIFE, now);
-        known.then(|| Piece { tuple: with(t, What::Piece(slot.kind), slot.ports), key })
+        known.then(|| Piece {
+            tuple: with(t, What::Piece(slot.kind), slot.ports),
+            ident: slot.ident,
+            key,
+        })
     }
 
     /// What became of a piece, as it was when it came: those behind a first one go as that, and as no other that was called the same before.
@@ -102,7 +110,8 @@ impl Pieces {
         let Some(slot) = self.slots.get_mut(at) else { return };
         match went {
             Went::On => {
-                *slot = Slot { key: piece.key, ports: [t.src.port, t.dst.port], kind, seen: now };
+                let (key, ident, ports) = (piece.key, piece.ident, [t.src.port, t.dst.port]);
+                *slot = Slot { key, ports, ident, kind, seen: now };
             }
             Went::Nowhere if slot.key == piece.key => *slot = NONE,
             Went::Nowhere => {}

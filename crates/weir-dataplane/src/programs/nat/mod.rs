@@ -18,6 +18,7 @@
 //!
 //! - Fragments are translated as the first of their packet, which must come first (RFC 4787 REQ-14a; `connection/pieces`). What is too long
 //!   for the next link and may be cut is cut (REQ-13a), fragments, too.
+//! - What goes out and is, or may become, fragments has an identification of the NAT's own (`ident.rs`).
 //!
 //! What it does not do: put fragments together; keep a port's parity or its range of well-known ports
 //! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); look into tagged
@@ -25,6 +26,7 @@
 
 mod config;
 mod icmp;
+mod ident;
 mod mapping;
 mod own;
 
@@ -40,6 +42,7 @@ use super::connection::tuple::{
 use super::connection::usual;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
+use ident::{Name, is_atomic};
 use mapping::{Mappings, Refused};
 use own::{Own, Said};
 use std::net::Ipv4Addr;
@@ -300,6 +303,7 @@ impl Nat {
         mut rx: SlowFrame,
         dst: MacAddr,
         t: Tuple,
+        name: Name,
         cx: &mut ProgramCx<'_>,
     ) -> Went {
         let now = Stamp::of(cx.now());
@@ -341,8 +345,9 @@ impl Nat {
         let mut eth = EthernetFrame::new_unchecked(frame.bytes_mut());
         eth.set_dst(mac);
         eth.set_src(link.mac);
-        if frame.len() > self.own.room {
-            return self.send_long(frame, t.end, link, cx);
+        let renamed = from == From::Inside && !is_atomic(frame.bytes());
+        if renamed || frame.len() > self.own.room {
+            return self.send_unusual(frame, t, (from, name), link, cx);
         }
         cx.output(frame, link.port);
         Went::On
@@ -356,11 +361,14 @@ impl Nat {
             return self.not_ours(rx.frame, cx);
         }
         let now = Stamp::of(cx.now());
-        let Some(piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
+        let Some(mut piece) = self.pieces.of(rx.frame.bytes(), t, rx.in_port, now) else {
             self.counters.fragments += 1;
             return cx.drop(rx.frame, DropReason::Fragment);
         };
-        let went = self.translate(rx, dst, piece.tuple, cx);
+        if !piece.is_behind() {
+            piece.ident = self.own.idents.next(&piece.tuple);
+        }
+        let went = self.translate(rx, dst, piece.tuple, Name::Of(piece.ident), cx);
         self.counters.pieces += u64::from(went == Went::On);
         self.pieces.note(&piece, went, now);
     }
@@ -373,7 +381,7 @@ impl Nat {
         }
         match open(rx.frame.bytes()) {
             Ok(Opened::Ipv4(dst, t)) if t.what == What::Fragment => self.fragment(rx, dst, t, cx),
-            Ok(Opened::Ipv4(dst, t)) => _ = self.translate(rx, dst, t, cx),
+            Ok(Opened::Ipv4(dst, t)) => _ = self.translate(rx, dst, t, Name::Next, cx),
             Ok(Opened::Arp) => self.arp(rx, cx),
             Ok(Opened::Other) => self.not_ours(rx.frame, cx),
             Err(why) => {
@@ -431,7 +439,7 @@ impl Program for Nat {
     #[inline]
     fn frame(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         match usual::open(rx.frame.bytes()) {
-            Some((dst, t)) => _ = self.translate(rx, dst, t, cx),
+            Some((dst, t)) => _ = self.translate(rx, dst, t, Name::Next, cx),
             None => self.unusual(rx, cx),
         }
     }

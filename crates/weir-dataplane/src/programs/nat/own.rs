@@ -4,6 +4,7 @@
 //!
 //! No error is about an error, about a fragment but the first, or to who can't be one host; so many a second at most.
 
+use super::ident::{self, Idents, Name, is_atomic};
 use super::{From, Nat, NatSide};
 use crate::program::{End, Origin, ProgramCx};
 use crate::programs::connection::pieces::Went;
@@ -29,12 +30,19 @@ pub(super) struct Own {
     limits: [TokenBucket; 2],
     /// All but the first of a packet that is being cut.
     pieces: Vec<Frame>,
+    pub idents: Idents,
 }
 
 impl Own {
     pub fn new() -> Self {
         let limits = [(); 2].map(|()| TokenBucket::new(IcmpLimit::default()));
-        Self { mtus: [usize::MAX; 2], room: usize::MAX, limits, pieces: Vec::new() }
+        Self {
+            mtus: [usize::MAX; 2],
+            room: usize::MAX,
+            limits,
+            pieces: Vec::new(),
+            idents: Idents::new(),
+        }
     }
 }
 
@@ -62,20 +70,29 @@ impl Nat {
         (whole.dont_fragment() && t.end > mtu).then_some(mtu)
     }
 
-    /// Sends a translated packet that may be too long for its link, if so in pieces. It ends so far behind its first byte.
-    #[cold]
-    pub(super) fn send_long(
+    /// Sends a translated packet that may be too long for its link, if so in pieces, or whose identification counts.
+    #[inline(never)]
+    pub(super) fn send_unusual(
         &mut self,
         mut frame: Frame,
-        end: usize,
+        t: Tuple,
+        (from, name): (From, Name),
         link: NatSide,
         cx: &mut ProgramCx<'_>,
     ) -> Went {
+        // Who is outside has an address of its own.
+        if from == From::Inside && !is_atomic(frame.bytes()) {
+            let ident = match name {
+                Name::Next => self.own.idents.next(&t),
+                Name::Of(ident) => ident,
+            };
+            ident::write(frame.bytes_mut(), ident);
+        }
         // What is behind the packet is not of it. Shorter always fits.
-        let _ = frame.set_len(ETH + end);
+        let _ = frame.set_len(ETH + t.end);
         let [inside, outside] = self.own.mtus;
         let mtu = if link.port == self.inside.port { inside } else { outside };
-        if end <= mtu {
+        if t.end <= mtu {
             cx.output(frame, link.port);
             return Went::On;
         }
