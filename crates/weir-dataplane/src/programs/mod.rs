@@ -27,6 +27,7 @@ pub mod forward;
 pub(crate) mod hash;
 pub mod learning;
 pub mod nat;
+mod priority_tag;
 pub mod reflector;
 pub mod router;
 mod said;

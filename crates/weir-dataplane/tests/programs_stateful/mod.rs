@@ -5,6 +5,7 @@ mod balancer;
 mod firewall;
 mod nat;
 mod pieces;
+mod tags;
 
 use crate::programs_rig::Outcome;
 use std::net::{Ipv4Addr, SocketAddrV4};

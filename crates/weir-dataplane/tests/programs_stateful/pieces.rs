@@ -10,8 +10,8 @@ use weir_dataplane::programs::firewall::{Firewall, FirewallConfig};
 use weir_dataplane::programs::nat::{Nat, NatConfig, NatSide, PortOrder};
 use weir_packet::Nanos;
 
-const INSIDE: u32 = 1;
-const OUTSIDE: u32 = 2;
+pub const INSIDE: u32 = 1;
+pub const OUTSIDE: u32 = 2;
 
 /// A frame's packet in pieces whose payloads have `size` bytes, each a frame.
 fn split(whole: &[u8], size: usize, ident: u16) -> Vec<Vec<u8>> {
@@ -50,7 +50,7 @@ fn joined(pieces: &[Vec<u8>]) -> Vec<u8> {
     all
 }
 
-fn nat() -> Rig {
+pub fn nat() -> Rig {
     let side = |p: u32| NatSide { port: PortNo(p), mac: mac(200 + p as u8) };
     let pool = vec![[192, 0, 2, 1].into()];
     let mut c = NatConfig::new(side(INSIDE), side(OUTSIDE), mac(9), pool);
@@ -58,11 +58,11 @@ fn nat() -> Rig {
     (c.ports, c.max_mappings, c.port_order) = (2000..=2009, 30, PortOrder::Ascending);
     Rig::new(Nat::new(&c).unwrap(), 3)
 }
-fn firewall() -> Rig {
+pub fn firewall() -> Rig {
     let c = FirewallConfig::between(PortNo(INSIDE), PortNo(OUTSIDE));
     Rig::new(Firewall::new(&c).unwrap(), 3)
 }
-fn balancer() -> Rig {
+pub fn balancer() -> Rig {
     let backend =
         |n: u8| Backend { name: format!("b{n}"), port: PortNo(OUTSIDE), mac: mac(100 + n) };
     let backends: Vec<Backend> = (0..5).map(backend).collect();
@@ -73,7 +73,7 @@ fn balancer() -> Rig {
 }
 
 /// What left, and by which port; nothing where none did.
-fn rx(r: &mut Rig, port: u32, frames: &[Vec<u8>]) -> Vec<(u32, Vec<u8>)> {
+pub fn rx(r: &mut Rig, port: u32, frames: &[Vec<u8>]) -> Vec<(u32, Vec<u8>)> {
     let sent = frames.iter().flat_map(|f| r.rx(port, f).sent);
     sent.map(|s| (s.port, s.bytes)).collect()
 }

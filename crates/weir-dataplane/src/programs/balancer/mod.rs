@@ -15,7 +15,7 @@
 //!
 //! What it does not do: look whether backends live (whoever does gives it
 //! others: [`Balancer::set_backends`], or a balancer in its place, which takes over); put fragments together (they go where the first of their packet went, if that came first); answer pings; look into
-//! IPv6 and tagged frames (they are dropped).
+//! IPv6 and frames of VLANs (they are dropped; VLAN 0 is none).
 //!
 //! Source: Eisenbud et al., NSDI 2016, §3.3 (what is remembered) and §3.4.
 
@@ -34,6 +34,7 @@ use super::connection::tuple::{Kind, Opened, Tuple, What, glance, open, packet, 
 use super::connection::{Endpoint, arp, usual};
 use super::exact::Exact;
 use super::hash::fold;
+use super::priority_tag;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use std::collections::BTreeMap;
@@ -344,7 +345,8 @@ impl Balancer {
 
     /// What is not a usual frame.
     #[inline(never)]
-    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+    fn unusual(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+        priority_tag::take_out(&mut rx.frame);
         match open(rx.frame.bytes()) {
             Ok(Opened::Ipv4(dst, t)) if t.what == What::Fragment => self.fragment(rx, dst, t, cx),
             Ok(Opened::Ipv4(dst, t)) => _ = self.balance(rx.frame, dst, t, cx),

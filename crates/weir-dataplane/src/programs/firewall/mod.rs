@@ -15,7 +15,7 @@
 //! - The reset of an open TCP connection passes, and is believed if its number is one that the other side waits for (`connection/reset`).
 //!
 //! What it does not do: follow TCP's sequence numbers any further; put fragments together (they pass as the first of their packet did, if that came first);
-//! look into IPv6, tagged frames or other protocols than TCP, UDP and ICMP (they are dropped);
+//! look into IPv6, frames of VLANs (0 is none: that tag is taken out) or other protocols than TCP, UDP and ICMP (they are dropped);
 //! answer what it refuses.
 
 mod config;
@@ -32,6 +32,7 @@ use super::connection::reset::{Acked, segment};
 use super::connection::tuple::{Kind, Opened, Tuple, What, glance, is_host, open, packet, quoted};
 use super::connection::usual;
 use super::exact::Exact;
+use super::priority_tag;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use state::{Phase, Side, State, Verdict};
@@ -356,8 +357,9 @@ impl Firewall {
 
     /// What is not a usual frame.
     #[inline(never)]
-    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+    fn unusual(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         let Some((_, to)) = self.sides(rx.in_port) else { return self.other(rx.frame, cx) };
+        priority_tag::take_out(&mut rx.frame);
         match open(rx.frame.bytes()) {
             Ok(Opened::Ipv4(_, t)) if t.what == What::Fragment => self.fragment(rx, t, cx),
             Ok(Opened::Ipv4(_, t)) => self.filter(rx, t, cx),

@@ -21,8 +21,8 @@
 //! - What goes out and is, or may become, fragments has an identification of the NAT's own (`ident.rs`).
 //!
 //! What it does not do: put fragments together; keep a port's parity or its range of well-known ports
-//! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); look into tagged
-//! frames and IPv6 (they are dropped).
+//! (REQ-3b, REQ-4); look into payloads (RFC 6888's ALGs); look into frames of
+//! VLANs and IPv6 (they are dropped; VLAN 0 is none).
 
 mod config;
 mod icmp;
@@ -40,6 +40,7 @@ use super::connection::tuple::{
     Opened, Side, Tuple, What, decrement_ttl, forward, glance, is_host, open, packet_mut, rewrite,
 };
 use super::connection::usual;
+use super::priority_tag;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use ident::{Name, is_atomic};
@@ -375,10 +376,11 @@ impl Nat {
 
     /// What is not a usual frame.
     #[inline(never)]
-    fn unusual(&mut self, rx: SlowFrame, cx: &mut ProgramCx<'_>) {
+    fn unusual(&mut self, mut rx: SlowFrame, cx: &mut ProgramCx<'_>) {
         if self.came_from(rx.in_port).is_none() {
             return self.not_ours(rx.frame, cx);
         }
+        priority_tag::take_out(&mut rx.frame);
         match open(rx.frame.bytes()) {
             Ok(Opened::Ipv4(dst, t)) if t.what == What::Fragment => self.fragment(rx, dst, t, cx),
             Ok(Opened::Ipv4(dst, t)) => _ = self.translate(rx, dst, t, Name::Next, cx),
