@@ -4,6 +4,7 @@
 //! the program itself.
 
 mod stateful;
+mod timeouts;
 
 use super::error::{ConfigError, Source, nearest};
 use super::schema::{ProgramSection, RouteSection};
@@ -177,7 +178,7 @@ type ProgramOption = (&'static str, &'static [&'static str], fn(&ProgramSection)
 
 const SIDES: &[&str] = &["firewall", "nat"];
 const TABLES: &[&str] = &["balancer", "firewall"];
-const OPTIONS: [ProgramOption; 24] = [
+const OPTIONS: [ProgramOption; 25] = [
     ("ageing_s", &["learning"], |t| t.ageing_s.is_some()),
     ("max_entries", &["learning"], |t| t.max_entries.is_some()),
     ("static", &["learning"], |t| !t.statics.is_empty()),
@@ -191,6 +192,7 @@ const OPTIONS: [ProgramOption; 24] = [
     ("outside", SIDES, |t| t.outside.is_some()),
     ("max_connections", TABLES, |t| t.max_connections.is_some()),
     ("midstream", &["firewall"], |t| t.midstream.is_some()),
+    ("timeouts", SIDES, |t| t.timeouts.is_some()),
     ("allow", &["firewall"], |t| !t.allow.is_empty()),
     ("inside_mac", &["nat"], |t| t.inside_mac.is_some()),
     ("outside_mac", &["nat"], |t| t.outside_mac.is_some()),

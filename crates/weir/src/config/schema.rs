@@ -222,6 +222,7 @@ pub struct ProgramSection {
     pub outside: Option<Spanned<PortRef>>,
     pub max_connections: Option<usize>,
     pub midstream: Option<Spanned<String>>,
+    pub timeouts: Option<TimeoutsSection>,
     #[serde(default)]
     pub allow: Vec<Spanned<AllowSection>>,
     pub inside_mac: Option<Spanned<String>>,
@@ -245,6 +246,20 @@ pub struct AllowSection {
     pub protocol: Spanned<String>,
     pub to: Spanned<String>,
     pub ports: Option<Spanned<String>>,
+}
+
+/// How long programs remember connections; which of these a program knows, `program/timeouts.rs` says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeoutsSection {
+    pub tcp_opening_s: Option<Spanned<u64>>,
+    pub tcp_open_s: Option<Spanned<u64>>,
+    pub tcp_closing_s: Option<Spanned<u64>>,
+    pub tcp_transitory_s: Option<Spanned<u64>>,
+    pub udp_s: Option<Spanned<u64>>,
+    pub udp_one_way_s: Option<Spanned<u64>>,
+    pub udp_both_ways_s: Option<Spanned<u64>>,
+    pub query_s: Option<Spanned<u64>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -3,11 +3,14 @@
 use super::apply::{self, Devices, Model};
 use super::diff::{Step, diff};
 use super::plan::Plan;
+use super::program::ProgramPlan;
 use super::read;
 use crate::net::lab::{LabFile, checked_whole};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use weir_dataplane::DataPlane;
+use weir_dataplane::programs::nat::NatTimeouts;
+use weir_packet::Nanos;
 
 /// Reads a text as a file's, and tries it.
 fn load(text: &str) -> Result<Plan, String> {
@@ -59,7 +62,7 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             "[vdp.program]\nadresses = 1\nname = 'nat'",
             &[
                 "t.toml:11:1: unknown key 'adresses': did you mean 'addresses'? Keys here: name, inside, \
-                 outside, inside_mac, outside_mac, gateway_mac, inside_addresses, addresses, ports, max_mappings",
+                 outside, timeouts, inside_mac, outside_mac, gateway_mac, inside_addresses, addresses, ports, max_mappings",
             ],
         ),
         // Of a VDP that is called as a program is, the VDP's.
@@ -296,6 +299,57 @@ fn programs_that_remember_are_taken() {
     ] {
         load(&format!("{PORTS}[vdp.program]\n{program}\n")).unwrap();
     }
+}
+
+/// Each program's times are its own, from a second to 30 days; what is not given is as it was.
+#[test]
+fn programs_remember_as_long_as_they_are_told() {
+    let timeouts = |name: &str, given: &str| {
+        let text = format!(
+            "{PORTS}[vdp.program]\nname = '{name}'\ninside = 'a'\noutside = 'b'\n{}[vdp.program.timeouts]\n{given}\n",
+            match name {
+                "nat" =>
+                    "inside_mac = '02:00:00:00:00:01'\noutside_mac = '02:00:00:00:00:02'\n\
+                     gateway_mac = '02:00:00:00:00:03'\naddresses = ['192.0.2.1']\n",
+                _ => "",
+            }
+        );
+        load(&text)
+    };
+    let program = |name: &str, given: &str| {
+        timeouts(name, given).unwrap().vdps.remove(&1).unwrap().program.unwrap()
+    };
+    let firewall = "tcp_opening_s = 1\ntcp_open_s = 2592000\ntcp_closing_s = 3\n\
+                    udp_one_way_s = 4\nudp_both_ways_s = 5\nquery_s = 6";
+    let ProgramPlan::Firewall(c) = program("firewall", firewall) else { panic!("a firewall") };
+    let t = c.timeouts;
+    assert_eq!(
+        [t.tcp_opening, t.tcp_open, t.tcp_closing, t.udp_one_way, t.udp_both_ways, t.query],
+        [1, 2_592_000, 3, 4, 5, 6].map(Nanos::from_secs)
+    );
+    let nat = "udp_s = 1\ntcp_open_s = 2\ntcp_transitory_s = 3";
+    let ProgramPlan::Nat(c) = program("nat", nat) else { panic!("a NAT") };
+    let t = c.timeouts;
+    assert_eq!([t.udp, t.tcp_open, t.tcp_transitory], [1, 2, 3].map(Nanos::from_secs));
+    assert_eq!(t.query, NatTimeouts::default().query);
+    for (name, given, expected) in [
+        (
+            "firewall",
+            "udp_s = 3",
+            "program 'firewall' has no timeout 'udp_s': There are tcp_opening_s, tcp_open_s",
+        ),
+        ("nat", "udp_one_way_s = 3", "There are udp_s, tcp_open_s, tcp_transitory_s, query_s"),
+        ("nat", "udp_s = 0", "udp_s = 0: 1 to 2592000 seconds"),
+        ("firewall", "query_s = 2592001", "query_s = 2592001: 1 to 2592000 seconds"),
+        ("firewall", "tcp_opn_s = 3", "did you mean 'tcp_open_s'?"),
+        ("firewall", "query_s = '1m'", "t.toml"),
+    ] {
+        let said = timeouts(name, given).err().unwrap_or_else(|| panic!("taken: {given}"));
+        assert!(said.contains(expected), "{said}");
+    }
+    let said = load(&format!("{PORTS}[vdp.program]\nname = 'sink'\ntimeouts = {{ udp_s = 3 }}\n"));
+    let said = said.err().expect("refused");
+    assert!(said.contains("option of program 'firewall' and 'nat', not of 'sink'"), "{said}");
 }
 
 #[test]

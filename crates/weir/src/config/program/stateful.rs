@@ -3,7 +3,7 @@
 //! Room: options of `schema.rs` to configurations of `weir_dataplane::programs`. Called by the file
 //! above, which asks the program itself whether they can be.
 
-use super::{ProgramPlan, Resolve, mac, prefix};
+use super::{ProgramPlan, Resolve, mac, prefix, timeouts};
 use crate::config::error::{ConfigError, Source, one_of};
 use crate::config::schema::ProgramSection;
 use std::ops::RangeInclusive;
@@ -81,6 +81,19 @@ pub(super) fn firewall(
         let ways = [("refuse", Midstream::Refuse), ("follow", Midstream::Follow)];
         c.midstream = one_of(source, m, "midstream", &ways)?;
     }
+    let times = &mut c.timeouts;
+    timeouts::read(
+        source,
+        t,
+        [
+            ("tcp_opening_s", &mut times.tcp_opening),
+            ("tcp_open_s", &mut times.tcp_open),
+            ("tcp_closing_s", &mut times.tcp_closing),
+            ("udp_one_way_s", &mut times.udp_one_way),
+            ("udp_both_ways_s", &mut times.udp_both_ways),
+            ("query_s", &mut times.query),
+        ],
+    )?;
     Ok(ProgramPlan::Firewall(Box::new(c)))
 }
 
@@ -105,6 +118,17 @@ pub(super) fn nat(
     }
     let most = c.addresses.len() * c.ports.len() * Kind::ALL.len();
     c.max_mappings = t.max_mappings.unwrap_or(c.max_mappings.min(most.max(1)));
+    let times = &mut c.timeouts;
+    timeouts::read(
+        source,
+        t,
+        [
+            ("udp_s", &mut times.udp),
+            ("tcp_open_s", &mut times.tcp_open),
+            ("tcp_transitory_s", &mut times.tcp_transitory),
+            ("query_s", &mut times.query),
+        ],
+    )?;
     Ok(ProgramPlan::Nat(Box::new(c)))
 }
 
