@@ -16,6 +16,7 @@ use weir_dataplane::programs::router::{Interface, NextHop, Route, Router, Router
 use weir_dataplane::programs::{Endpoint, Kind, by_name, names};
 use weir_dataplane::{End, PortNo, Program, ProgramCx, ProgramPort, Punt, SlowFrame, Vid};
 use weir_packet::{Nanos, Pool};
+use weir_wire::ipv6_ext::walk;
 use weir_wire::{
     EtherType, EthernetFrame, Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Packet,
     MacAddr,
@@ -111,9 +112,13 @@ fn mend_checksums(bytes: &mut [u8]) {
         }
         EtherType::Ipv6 => {
             let mut ip = Ipv6Packet::new_unchecked(eth.payload_mut());
-            if ip.next_header() == IpProtocol::Icmpv6 {
-                let pseudo = ip.pseudo_header();
-                Icmpv6Packet::new_unchecked(ip.payload_mut()).fill_checksum(&pseudo);
+            // Multicast listener messages have a header in front.
+            if let Ok(w) = walk(ip.next_header(), ip.payload())
+                && w.protocol == IpProtocol::Icmpv6
+                && let pseudo = ip.pseudo_header()
+                && let Some(icmp) = ip.payload_mut().get_mut(w.at..)
+            {
+                Icmpv6Packet::new_unchecked(icmp).fill_checksum(&pseudo);
             }
         }
         _ => {}

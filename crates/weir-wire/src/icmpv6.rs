@@ -1,6 +1,6 @@
 //! ICMP for IPv6 (RFC 4443). Touches bytes. Neighbour discovery is in [`crate::ndisc`]; multicast
-//! listener messages (RFC 2710, RFC 3810) are kept as they are. A message's length is not in its
-//! header: the buffer must end where the message does.
+//! listener messages (RFC 2710, RFC 3810) are kept as they are, for [`crate::mld`]. A message's length
+//! is not in its header: the buffer must end where the message does.
 
 use crate::checksum::PseudoHeader;
 use crate::error::{Result, holds, room};

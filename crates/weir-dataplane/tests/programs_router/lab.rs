@@ -65,8 +65,16 @@ pub fn config() -> RouterConfig {
     }
 }
 
-pub fn router(config: &RouterConfig) -> Rig {
+/// Before it has said anything.
+pub fn fresh_router(config: &RouterConfig) -> Rig {
     Rig::new(Router::new(config).unwrap(), 3)
+}
+
+/// When it has told its links of its groups.
+pub fn router(config: &RouterConfig) -> Rig {
+    let mut r = fresh_router(config);
+    r.pass_ms(1100);
+    r
 }
 
 pub fn bytes(f: Frame<'_>) -> Vec<u8> {

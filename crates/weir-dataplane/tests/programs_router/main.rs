@@ -9,6 +9,7 @@ mod config;
 mod gateway;
 mod judged;
 mod lab;
+mod listeners;
 mod neighbours;
 mod v4;
 mod v6;

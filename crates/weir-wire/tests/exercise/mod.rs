@@ -153,6 +153,7 @@ pub fn ipv6(bytes: &[u8]) {
             black_box(walk.is_later_fragment());
         }
     }
+    options!(ipv6_option, Options, bytes);
     read!(Fragment::new_unchecked(bytes) => check, next_header, offset_more, ident);
     round_trip!(Fragment, FragmentRepr, bytes);
     if let Ok(repr) = GenericRepr::parse(bytes) {
@@ -223,7 +224,26 @@ fn icmp(bytes: &[u8], v6: &PseudoHeader) {
         black_box(repr.options().count());
     }
     options!(ndisc_option, Options, bytes);
+    listeners(bytes);
     Icmpv6Packet::new_unchecked(&mut copy[..]).fill_checksum(v6);
+}
+
+/// A query or report that was read is the same when it is written, but for what is not understood.
+fn listeners(bytes: &[u8]) {
+    let mut out = vec![0; bytes.len() + 24];
+    if let Ok(query) = mld::Query::parse(bytes)
+        && let Ok(len) = query.emit(&mut out)
+    {
+        assert_eq!(mld::Query::parse(&out[..len]), Ok(query));
+    }
+    let Ok(records) = mld::Records::new(bytes) else { return };
+    let records: Vec<_> = records.map_while(Result::ok).collect();
+    assert!(records.len() <= bytes.len() / mld::RECORD_LEN);
+    let kind = mld::RecordKind::IsExclude;
+    let len =
+        mld::emit_report(kind, records.iter().map(|r| r.1), &mut out).expect("what was read fits");
+    let again = mld::Records::new(&out[..len]).expect("a report");
+    assert!(again.eq(records.into_iter().map(|r| Ok((kind, r.1)))));
 }
 
 /// The checksums against each other: a change mended by difference and computed anew.

@@ -5,6 +5,7 @@ use super::config::{
     Interface, MIN_MTU_V4, MIN_MTU_V6, NextHop, Permanent, Prefix, Route, RouterConfig,
     RouterError, bits, is_link_local, not_a_host, not_an_interfaces,
 };
+use super::mld::Listener;
 use super::neighbour::Key;
 use super::routes::{Prefixes, Routes};
 use super::{Hop, Iface, IfaceId, Target};
@@ -136,7 +137,8 @@ fn interface(given: &Interface) -> Result<Iface, RouterError> {
         return Err(RouterError::Mac { port, mac });
     }
     let (v4, v6, link) = (Vec::new(), Vec::new(), LinkState::Up);
-    let mut iface = Iface { port, mac, mtu, v4, v6, link_local: None, link };
+    let listener = Listener::new(mac, std::iter::empty());
+    let mut iface = Iface { port, mac, mtu, v4, v6, link_local: None, link, listener };
     for &address in addresses {
         if address.len > address.width() {
             return Err(RouterError::PrefixLength(address));
@@ -157,6 +159,7 @@ fn interface(given: &Interface) -> Result<Iface, RouterError> {
     if !iface.v6.is_empty() {
         iface.link_local.get_or_insert_with(|| link_local_of(mac));
     }
+    iface.listen();
     if iface.v4.is_empty() && iface.link_local.is_none() {
         return Err(RouterError::NoAddress(port));
     }

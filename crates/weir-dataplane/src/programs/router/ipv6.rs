@@ -8,8 +8,10 @@ use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{Origin, ProgramCx};
 use std::net::{IpAddr, Ipv6Addr};
 use weir_packet::{DropReason, Frame};
+use weir_wire::icmpv6::Message;
 use weir_wire::ipv6::HEADER_LEN as IP6;
 use weir_wire::ipv6_ext::{Headers, MAX_HEADERS};
+use weir_wire::ipv6_option::{Ipv6Option, OPTIONS_AT, Options};
 use weir_wire::{Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr};
 
 /// Where the fixed header says what follows it.
@@ -22,6 +24,8 @@ struct Upper {
     at: usize,
     /// Where the field lies that names it.
     named_at: usize,
+    /// Of the router alert option, where there is one.
+    alert: Option<u16>,
 }
 
 /// Why a packet for the router goes no further.
@@ -30,9 +34,19 @@ enum Stop {
     Error(Error6),
 }
 
+/// The value of the router alert in a header of hop-by-hop options.
+fn alert(header: &[u8]) -> Option<u16> {
+    let mut options = Options::new(header.get(OPTIONS_AT..).unwrap_or(&[]));
+    options.find_map(|o| match o {
+        Ok(Ipv6Option::RouterAlert(value)) => Some(value),
+        _ => None,
+    })
+}
+
 /// Walks over the extension headers of a packet for the router.
 fn upper(p: &Ipv6Packet<&[u8]>) -> Result<Upper, Stop> {
-    let mut u = Upper { protocol: p.next_header(), at: IP6, named_at: NEXT_HEADER_AT };
+    let (protocol, named_at) = (p.next_header(), NEXT_HEADER_AT);
+    let mut u = Upper { protocol, at: IP6, named_at, alert: None };
     for (n, header) in Headers::new(u.protocol, p.payload()).enumerate() {
         let Ok(h) = header else { return Err(Stop::Drop(DropReason::Malformed)) };
         if n >= MAX_HEADERS {
@@ -44,9 +58,10 @@ fn upper(p: &Ipv6Packet<&[u8]>) -> Result<Upper, Stop> {
             IpProtocol::Routing if h.segments_left() != Some(0) => {
                 return Err(Stop::Error(Error6::Parameter(0, u.at + 2)));
             }
+            IpProtocol::HopByHop => u.alert = alert(h.bytes),
             _ => {}
         }
-        u = Upper { protocol: h.next, at: u.at + h.bytes.len(), named_at: u.at };
+        u = Upper { protocol: h.next, at: u.at + h.bytes.len(), named_at: u.at, ..u };
     }
     Ok(u)
 }
@@ -174,7 +189,12 @@ impl Router {
                     self.counters.malformed += 1;
                     return cx.drop(frame, DropReason::Malformed);
                 };
-                self.icmpv6(message, ip, from, cx);
+                match message {
+                    Icmpv6Repr::Other { message: Message::MldQuery, code: 0, body } => {
+                        self.mld_query(body, &ip, u.alert, from, cx.now());
+                    }
+                    m => self.icmpv6(m, ip, from, cx),
+                }
             }
             IpProtocol::NoNext => {}
             IpProtocol::Udp => {

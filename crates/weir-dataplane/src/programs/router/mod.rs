@@ -5,6 +5,7 @@
 //! - forwards by longest prefix; decrements TTL and hop limit; trims Ethernet's padding;
 //! - finds neighbours by ARP (RFC 826) and neighbour discovery (RFC 4861), keeps frames for them
 //!   while it asks, asks again, gives up, forgets (`neighbour.rs`);
+//! - says by MLD which groups neighbour discovery has it in (`mld.rs`);
 //! - answers pings to its own addresses, and says by ICMP what it could not do (`icmp.rs`);
 //! - cuts IPv4 packets that are too long for the next link and may be cut (`cut.rs`, above).
 //!
@@ -13,7 +14,7 @@
 //! - Redirects, in either direction. A packet that leaves by the link it came from is forwarded.
 //! - Router advertisements, router solicitations: neither sent nor answered nor heeded. Duplicate
 //!   address detection: its addresses are configured and taken as its own.
-//! - Multicast routing, IGMP, MLD: packets to groups other than neighbour discovery's end here.
+//! - Multicast routing, IGMP: packets to groups other than neighbour discovery's end here.
 //! - Reassembly: fragments to its own addresses are dropped.
 //! - IPv4 options and IPv6 hop-by-hop options are passed on as they are; source routes are not
 //!   followed. Directed broadcasts are not forwarded (RFC 2644).
@@ -21,7 +22,7 @@
 //!   unreachable" or, in IPv6, "unrecognised next header".
 //!
 //! A frame ends as forwarded; or consumed, when it was for the router; or dropped with its reason.
-//! ARP, neighbour discovery, echo replies and errors are frames of the router's own, for which it
+//! ARP, neighbour discovery, MLD, echo replies and errors are frames of the router's own, for which it
 //! takes spare frames; without one, it stays silent.
 
 mod arp;
@@ -31,6 +32,7 @@ mod icmp;
 mod ipv4;
 mod ipv6;
 mod lpm;
+mod mld;
 mod ndisc;
 mod neighbour;
 mod routes;
@@ -47,10 +49,11 @@ pub use status::{Neighbour, RouterCounters};
 use crate::action::PortNo;
 use crate::program::{Ahead, End, Origin, Program, ProgramCx, ProgramPort, SlowFrame, of_kind};
 use crate::programs::said::TokenBucket;
+use mld::Listener;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use weir_packet::{DropReason, Frame, LinkState};
+use weir_packet::{DropReason, Frame, LinkState, Nanos};
 use weir_wire::ethernet::HEADER_LEN as ETH;
 use weir_wire::{EtherType, EthernetFrame, EthernetRepr, MacAddr};
 
@@ -70,6 +73,7 @@ struct Iface {
     link_local: Option<Ipv6Addr>,
     /// As it was last looked at.
     link: LinkState,
+    listener: Listener,
 }
 
 impl Iface {
@@ -149,6 +153,8 @@ pub struct Router {
     routes: Routes,
     neighbours: Cache,
     errors: TokenBucket,
+    /// When groups are reported next.
+    report_at: Nanos,
     /// IPv4 identification of the next packet of its own.
     ident: u16,
     /// Fragments being made; empty between frames.
@@ -172,6 +178,7 @@ impl Router {
             routes,
             neighbours,
             errors: TokenBucket::new(config.icmp),
+            report_at: Nanos(0),
             ident: 0,
             pieces: Vec::new(),
             counters: RouterCounters::default(),
@@ -268,13 +275,20 @@ impl Router {
     }
 
     /// Who was found on a link that has gone may be another by the time it is back.
-    fn look_at_links(&mut self, ports: &[ProgramPort]) {
+    fn look_at_links(&mut self, ports: &[ProgramPort], now: Nanos) {
         for p in ports {
             let Some(id) = self.iface_of(p.no) else { continue };
             let Some(iface) = self.ifaces.get_mut(usize::from(id)) else { continue };
-            let now = p.up.into();
-            if std::mem::replace(&mut iface.link, now) != now && !p.up {
-                self.neighbours.forget(id);
+            let link = p.up.into();
+            if std::mem::replace(&mut iface.link, link) == link {
+                continue;
+            }
+            match link {
+                LinkState::Up => {
+                    iface.listener.begin(now);
+                    self.report_at = now;
+                }
+                LinkState::Down | LinkState::Gone => self.neighbours.forget(id),
             }
         }
     }
@@ -338,10 +352,13 @@ impl Program for Router {
         "router"
     }
 
-    /// Neighbours there are asked for anew.
+    /// Neighbours there are asked for anew, and told of groups.
     fn forget_port(&mut self, port: PortNo) {
-        if let Some(iface) = self.ifaces.iter().position(|i| i.port == port) {
-            self.neighbours.forget(iface as IfaceId);
+        let iface = self.ifaces.iter_mut().zip(0..).find(|(i, _)| i.port == port);
+        if let Some((iface, id)) = iface {
+            iface.listener.begin(Nanos(0));
+            self.report_at = Nanos(0);
+            self.neighbours.forget(id);
         }
     }
 
@@ -414,7 +431,10 @@ impl Program for Router {
     }
 
     fn tick(&mut self, cx: &mut ProgramCx<'_>) {
-        self.look_at_links(cx.ports());
+        self.look_at_links(cx.ports(), cx.now());
+        if cx.now() >= self.report_at {
+            self.report(cx);
+        }
         for due in self.neighbours.due(cx.now()) {
             match due {
                 Due::Ask(key, ask) => self.ask(key, ask, cx),

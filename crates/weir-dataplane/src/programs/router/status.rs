@@ -40,6 +40,8 @@ pub struct RouterCounters {
     pub neighbours_failed: u64,
     /// Packets that found no room to wait for a neighbour.
     pub queue_overflows: u64,
+    /// Messages that say which groups it is in.
+    pub reports: u64,
     /// Pings answered.
     pub echo_replies: u64,
     /// ICMP errors sent.
@@ -103,7 +105,7 @@ impl Router {
             text.extend(i.link_local.map(|a| a.to_string()));
             lines.push((format!("port {}", i.port), format!("{} {}", i.mac, text.join(" "))));
         }
-        let counts: [(&str, u64); 18] = [
+        let counts: [(&str, u64); 19] = [
             ("forwarded", c.forwarded),
             ("to the router", c.local),
             ("not for the router", c.not_ours),
@@ -119,6 +121,7 @@ impl Router {
             ("address conflicts", c.conflicts),
             ("neighbours unreachable", c.neighbours_failed),
             ("queue overflows", c.queue_overflows),
+            ("group reports", c.reports),
             ("echo replies", c.echo_replies),
             ("ICMP errors", c.errors_sent),
             ("ICMP errors limited", c.errors_limited),
