@@ -1,19 +1,24 @@
-//! Priority tags: 802.1Q with VLAN 0, which is none, so that such a frame is as one without a tag (IEEE 802.1Q §6.9, §9.6). Touches a
-//! frame's first bytes. Called by programs that look behind Ethernet, for frames that are not usual.
+//! Priority tags: 802.1Q tags with VLAN id 0, which say a priority and no VLAN (IEEE 802.1Q-2018 §6.9.1, §9.6). Touches
+//! the frame given. Called by programs that serve untagged frames, of which these are some.
 
 use weir_packet::Frame;
-use weir_wire::ethernet::{ADDRESSES_LEN as ADDRESSES, HEADER_LEN as ETH};
 use weir_wire::vlan::TAG_LEN;
+use weir_wire::{EtherType, VlanTag};
 
-/// Takes the priority tag out of a frame that has one.
-pub(super) fn take_out(frame: &mut Frame) {
-    let Some(head) = frame.bytes_mut().first_chunk_mut::<{ ETH + TAG_LEN }>() else { return };
-    if head[ADDRESSES..ETH] != [0x81, 0x00] || head[ETH] & 0x0f != 0 || head[ETH + 1] != 0 {
-        return;
+/// Bytes of both Ethernet addresses, in front of a tag.
+const ADDRESSES: usize = 12;
+
+/// Takes out a frame's outermost tag if it is a priority tag; `None`, and the frame as it was, if it is none or
+/// no EtherType follows it.
+#[inline(never)]
+pub(super) fn take_out(frame: &mut Frame) -> Option<()> {
+    let bytes = frame.bytes_mut();
+    let tag = VlanTag::new_checked(bytes.get(ADDRESSES..)?).ok()?;
+    if tag.tpid() != EtherType::Vlan || tag.vid() != 0 || bytes.len() < ADDRESSES + TAG_LEN + 2 {
+        return None;
     }
-    head.copy_within(..ADDRESSES, TAG_LEN);
-    let taken = frame.pull_front(TAG_LEN);
-    debug_assert!(taken.is_ok(), "{taken:?}");
+    bytes.copy_within(..ADDRESSES, TAG_LEN);
+    frame.pull_front(TAG_LEN).ok()
 }
 
 #[cfg(test)]
@@ -22,29 +27,31 @@ mod tests {
     use weir_packet::Pool;
 
     #[test]
-    fn a_tag_without_a_vlan_is_taken_out() {
+    fn only_priority_tags_go() {
         let mut pool = Pool::new(1, 2048).unwrap();
-        let mut f = pool.alloc().unwrap();
-        let addresses = *b"destinsource";
-        let mut after = |tag: &[u8], rest: &[u8]| {
-            f.copy_from(&[&addresses[..], tag, rest].concat()).unwrap();
-            take_out(&mut f);
-            f.bytes()[12..].to_vec()
+        let mut frame = pool.alloc().unwrap();
+        let mut without = |tag: &[u8]| {
+            let bytes = [&b"dstdstsrcsrc"[..], tag].concat();
+            frame.copy_from(&bytes).unwrap();
+            match take_out(&mut frame) {
+                Some(()) => Some(frame.bytes().to_vec()),
+                None => {
+                    assert_eq!(frame.bytes(), bytes);
+                    None
+                }
+            }
         };
-        assert_eq!(after(&[0x81, 0, 0, 0], b"\x08\0abc"), b"\x08\0abc");
-        assert_eq!(after(&[0x81, 0, 0xf0, 0], b"\x08\0"), b"\x08\0");
-        // One alone; none of a VLAN, of another type, or cut off.
-        assert_eq!(after(&[0x81, 0, 0, 0, 0x81, 0, 0, 0], b"\x08\0"), b"\x81\0\0\0\x08\0");
-        for kept in [
-            &[0x81, 0, 0, 1, 8, 0][..],
-            &[0x81, 0, 1, 0, 8, 0],
-            &[0x88, 0xa8, 0, 0, 8, 0],
-            &[0x81, 0, 0, 0, 8],
-        ] {
-            assert_eq!(after(kept, b""), kept);
+        for tci in [[0, 0], [0xe0, 0], [0x10, 0]] {
+            let tag = [0x81, 0, tci[0], tci[1], 8, 0, 0x45];
+            assert_eq!(without(&tag).unwrap(), b"dstdstsrcsrc\x08\x00\x45");
         }
-        take_out(&mut f);
-        assert_eq!(f.bytes()[..12], addresses);
-        pool.free(f);
+        assert_eq!(without(&[0x81, 0, 0, 1, 8, 0, 0x45]), None);
+        assert_eq!(without(&[0x88, 0xa8, 0, 0, 8, 0, 0x45]), None);
+        assert_eq!(without(&[8, 0, 0, 0, 8, 0, 0x45]), None);
+        // Cut short.
+        for len in 0..6 {
+            assert_eq!(without(&[0x81, 0, 0, 0, 8, 0][..len]), None, "{len}");
+        }
+        pool.free(frame);
     }
 }

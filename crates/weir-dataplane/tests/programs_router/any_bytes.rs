@@ -6,7 +6,7 @@ use weir_packet::Nanos;
 use weir_wire::build::Frame;
 use weir_wire::ndisc::NeighborFlags;
 use weir_wire::ndisc_option::NdiscOption;
-use weir_wire::{IpProtocol, NdiscRepr};
+use weir_wire::{IpProtocol, NdiscRepr, VlanRepr};
 
 /// Frames that get far into the router, to be damaged.
 fn seeds() -> Vec<Vec<u8>> {
@@ -16,6 +16,7 @@ fn seeds() -> Vec<Vec<u8>> {
         is_at(1, 10),
         ping4(1, 10, ip4(1, 1), b"abc"),
         ping6(1, 10, me, to, b"abc"),
+        from_host(1, 10, udp4(ip4(1, 10), ip4(2, 20), b"abc").tags(&[VlanRepr::dot1q(0)])),
         from_host(1, 10, udp4(ip4(1, 10), ip4(2, 20), b"abc")),
         from_host(1, 10, udp4(ip4(1, 10), [203, 0, 113, 1].into(), b"abc")),
         from_host(1, 10, may_fragment(udp4(ip4(1, 10), ip4(3, 20), &[1; 1400]))),

@@ -239,6 +239,50 @@ fn broken_packets() {
     }
 }
 
+/// IEEE 802.1Q §6.9.1: VLAN 0 is none, whatever the priority.
+#[test]
+fn priority_tags_name_no_vlan() {
+    use weir_wire::VlanRepr;
+    let mut r = router(&config());
+    let tagged = |f: Vec<u8>, pcp: u8| [&f[..12], &[0x81, 0, pcp << 5, 0], &f[12..]].concat();
+    // ARP and neighbour discovery, then what they are for.
+    let asked = r.rx(1, &tagged(who_has(1, 10), 7)).one();
+    assert_eq!(arp_of(&asked).target_mac, mac(1, 10));
+    let target = ip6(1, 1);
+    let ask = nd(
+        (mac(1, 10), ours(1)),
+        (ip6(1, 10), target),
+        |options| weir_wire::NdiscRepr::NeighborSolicit { target, options },
+        Some(weir_wire::ndisc_option::NdiscOption::SourceLinkAddr(mac(1, 10))),
+    );
+    assert_eq!(r.rx(1, &tagged(ask, 6)).sent.len(), 1);
+    introduce(&mut r);
+    for pcp in 0..8 {
+        let f = from_host(1, 10, udp4(ip4(1, 10), ip4(2, 10), b"hello"));
+        let plain = r.rx(1, &f).one();
+        assert_eq!(r.rx(1, &tagged(f, pcp)).one(), plain);
+        let f = from_host(1, 10, udp6(ip6(1, 10), ip6(2, 10), b"hello"));
+        let plain = r.rx(1, &f).one();
+        assert_eq!(r.rx(1, &tagged(f, pcp)).one(), plain);
+    }
+    // Errors quote the packet, which had no tag.
+    let f = from_host(1, 10, udp4(ip4(1, 10), [203, 0, 113, 9].into(), b""));
+    assert_eq!(error_about(r.rx(1, &tagged(f.clone(), 3)), &f).1, 3);
+    // Two of them, one of another kind, one with a VLAN behind it.
+    let f = udp4(ip4(1, 10), ip4(2, 10), b"");
+    for tags in [
+        [VlanRepr::dot1q(0), VlanRepr::dot1q(0)].as_slice(),
+        &[VlanRepr::dot1q(0), VlanRepr::dot1q(5)],
+        &[VlanRepr::dot1ad(0)],
+    ] {
+        let o = r.rx(1, &from_host(1, 10, f.tags(tags)));
+        assert_eq!(o.only_drop(), DropReason::Program, "{tags:?}");
+    }
+    let mut cut = tagged(from_host(1, 10, f), 0);
+    cut.truncate(17);
+    assert_eq!(r.rx(1, &cut).only_drop(), DropReason::Program);
+}
+
 #[test]
 fn frames_for_others() {
     let mut r = router(&config());

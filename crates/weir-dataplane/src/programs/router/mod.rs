@@ -10,7 +10,8 @@
 //! - cuts IPv4 packets that are too long for the next link and may be cut (`cut.rs`, above).
 //!
 //! What it does not do, so that nobody looks for it:
-//! - Tagged frames: an interface is a port. Frames with a VLAN tag are dropped.
+//! - Tagged frames: an interface is a port. Frames with a VLAN tag are dropped, but for priority tags, which name no
+//!   VLAN (802.1Q §6.9.1): the tag is taken out.
 //! - Redirects, in either direction. A packet that leaves by the link it came from is forwarded.
 //! - Router advertisements, router solicitations: neither sent nor answered nor heeded. Duplicate
 //!   address detection: its addresses are configured and taken as its own.
@@ -48,6 +49,7 @@ pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
 use crate::program::{Ahead, End, Origin, Program, ProgramCx, ProgramPort, SlowFrame, of_kind};
+use crate::programs::priority_tag;
 use crate::programs::said::TokenBucket;
 use mld::Listener;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
@@ -274,6 +276,21 @@ impl Router {
         cx.end(frame, End::Output(port), origin);
     }
 
+    /// A frame of none of its protocols, if it is not one behind a priority tag.
+    #[inline(never)]
+    fn other(&mut self, mut frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
+        if priority_tag::take_out(&mut frame).is_some() {
+            match EthernetFrame::new_unchecked(frame.bytes()).ether_type() {
+                EtherType::Ipv4 => return self.ipv4(frame, from, cx),
+                EtherType::Ipv6 => return self.ipv6(frame, from, cx),
+                EtherType::Arp => return self.arp(frame, from, cx),
+                _ => {}
+            }
+        }
+        self.counters.not_ours += 1;
+        cx.drop(frame, DropReason::Program);
+    }
+
     /// Who was found on a link that has gone may be another by the time it is back.
     fn look_at_links(&mut self, ports: &[ProgramPort], now: Nanos) {
         for p in ports {
@@ -423,10 +440,7 @@ impl Program for Router {
             EtherType::Ipv4 => self.ipv4(frame, from, cx),
             EtherType::Ipv6 => self.ipv6(frame, from, cx),
             EtherType::Arp => self.arp(frame, from, cx),
-            _ => {
-                self.counters.not_ours += 1;
-                cx.drop(frame, DropReason::Program);
-            }
+            _ => self.other(frame, from, cx),
         }
     }
 
