@@ -83,6 +83,9 @@ fn everything() -> Vec<(Sent, &'static str)> {
     one(1, &v6("2001:db8:1::1", 9), "Destination Unreachable (Port unreachable)");
     let f = from_host(1, 10, Frame::ipv6(ip6(1, 10), ip6(1, 1), IpProtocol::Gre, &[0; 9]));
     one(1, &f, "Parameter Problem (unrecognized Next Header type encountered)");
+    let options = [17, 0, 0x80, 4, 0, 0, 0, 0, 0, 0];
+    let f = from_host(1, 10, Frame::ipv6(ip6(1, 10), ip6(1, 1), IpProtocol::Destination, &options));
+    one(1, &f, "Parameter Problem (unrecognized IPv6 option encountered)");
     let f = from_host(2, 99, udp6(ll(0x99), ip6(1, 10), b"x"));
     one(2, &f, "Destination Unreachable (Beyond scope of source address)");
     // Passed on: the checksums still hold.

@@ -119,6 +119,50 @@ fn errors_say_what_went_wrong() {
     assert_eq!(status(&r, "ICMP errors"), "8");
 }
 
+/// RFC 8200 §4.2: the two highest bits say what becomes of a packet with an option that is not known.
+#[test]
+fn options_say_what_becomes_of_who_carries_them() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    let (me, own, all) = (ip6(1, 10), ip6(1, 1), "ff02::1".parse().unwrap());
+    let ping = |dst, header: IpProtocol, kind: u8| {
+        let m = icmp6(me, dst, Icmpv6Repr::EchoRequest { ident: 1, seq: 2, data: b"options" });
+        // Behind a byte of padding, so that the pointer is not where options begin.
+        let payload = [&[58, 0, 0, kind, 1, 0xee, 0, 0][..], &m].concat();
+        from_host(1, 10, Frame::ipv6(me, dst, header, &payload))
+    };
+    for header in [IpProtocol::HopByHop, IpProtocol::Destination] {
+        let o = r.rx(1, &ping(own, header, 0x3e));
+        assert!(matches!(message6(&o.one()), Icmpv6Repr::EchoReply { .. }));
+        assert_eq!(r.rx(1, &ping(own, header, 0x7e)).only_drop(), DropReason::Program);
+        for kind in [0xbe, 0xfe] {
+            let f = ping(own, header, kind);
+            assert_eq!(error_about(r.rx(1, &f), &f), (own, 4, 2, 43));
+        }
+        // To a group; on the link, too.
+        let to_all = |kind| {
+            let f = ping(all, header, kind);
+            [&[0x33, 0x33, 0, 0, 0, 1], &f[6..]].concat()
+        };
+        assert!(matches!(message6(&r.rx(1, &to_all(0x3e)).one()), Icmpv6Repr::EchoReply { .. }));
+        assert_eq!(r.rx(1, &to_all(0x7e)).only_drop(), DropReason::Program);
+        let f = to_all(0xbe);
+        assert_eq!(error_about(r.rx(1, &f), &f), (own, 4, 2, 43));
+        assert!(silent(&r.rx(1, &to_all(0xfe))));
+        // On the way to others they are theirs to read.
+        let f =
+            from_host(1, 10, Frame::ipv6(me, ip6(2, 10), header, &[58, 0, 0xc2, 0, 1, 2, 0, 0]));
+        assert_eq!(r.rx(1, &f).one().port, 2);
+        // An option that ends behind its header.
+        let f = Frame::ipv6(me, own, header, &[17, 0, 1, 2, 0, 0, 0x3e, 9, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(r.rx(1, &from_host(1, 10, f)).only_drop(), DropReason::Malformed);
+    }
+    // Hop-by-hop options behind another header are no header (§4).
+    let behind = [0, 0, 1, 4, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0, 0];
+    let f = from_host(1, 10, Frame::ipv6(me, own, IpProtocol::Destination, &behind));
+    assert_eq!(error_about(r.rx(1, &f), &f), (own, 4, 1, 40));
+}
+
 #[test]
 fn a_link_local_source_stays_on_its_link() {
     let mut r = router(&config());

@@ -1,7 +1,7 @@
 //! The ICMP errors that a router sends, and when it does not (RFC 1812 §4.3.2, RFC 4443 §2.4).
 //! Touches nothing of the packet at fault; makes frames of the router's own.
 //!
-//! Never about an ICMP error or redirect, a packet to or from more than one host, a frame to a
+//! Never about an ICMP error or redirect, a packet to or from more than one host (but for IPv6 options that ask for it), a frame to a
 //! group on its link, a fragment but the first; never faster than the token bucket allows. An IPv4
 //! error quotes what fits 576 bytes in all (`said`), an IPv6 error what fits 1280. The source is the address
 //! that the packet was for if that is the router's, else one of the interface that the error leaves
@@ -53,6 +53,8 @@ pub(super) enum Error6 {
     TimeExceeded,
     /// RFC 4443 §3.4: the code, and the byte at fault.
     Parameter(u8, usize),
+    /// Code 2 of these, about an option at that byte that says so even of packets to a group.
+    Option(usize),
 }
 
 fn is_error_v4(p: &Ipv4Packet<&[u8]>) -> bool {
@@ -206,9 +208,10 @@ impl Router {
     ) {
         let Ok(p) = Ipv6Packet::new_checked(bad) else { return };
         let (src, dst) = (p.src(), p.dst());
-        if link == LinkDst::Group
+        // RFC 4443 §2.4(e.3).
+        let to_many = link == LinkDst::Group || not_a_host(dst.into()).is_some();
+        if to_many && !matches!(what, Error6::Option(_))
             || not_a_host(src.into()).is_some()
-            || not_a_host(dst.into()).is_some()
             || is_error_v6(&p)
         {
             return;
@@ -224,17 +227,19 @@ impl Router {
         }
         let most = p.total_len().min(MOST_V6 - ipv6::HEADER_LEN - ICMP);
         let quoted = bad.get(..most).unwrap_or(bad);
+        let problem = |code, at| Icmpv6Repr::ParameterProblem {
+            code,
+            pointer: u32::try_from(at).unwrap_or(u32::MAX),
+            quoted,
+        };
         let message = match what {
             Error6::Unreachable(code) => Icmpv6Repr::DestinationUnreachable { code, quoted },
             Error6::TooBig(mtu) => {
                 Icmpv6Repr::PacketTooBig { mtu: u32::try_from(mtu).unwrap_or(u32::MAX), quoted }
             }
             Error6::TimeExceeded => Icmpv6Repr::TimeExceeded { code: 0, quoted },
-            Error6::Parameter(code, at) => Icmpv6Repr::ParameterProblem {
-                code,
-                pointer: u32::try_from(at).unwrap_or(u32::MAX),
-                quoted,
-            },
+            Error6::Parameter(code, at) => problem(code, at),
+            Error6::Option(at) => problem(2, at),
         };
         let ip = Ipv6Repr::new(own, src, IpProtocol::Icmpv6, message.buffer_len());
         self.counters.errors_sent += u64::from(self.send_icmp_v6(ip, message, hop, cx));

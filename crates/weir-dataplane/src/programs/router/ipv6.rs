@@ -11,7 +11,7 @@ use weir_packet::{DropReason, Frame};
 use weir_wire::icmpv6::Message;
 use weir_wire::ipv6::HEADER_LEN as IP6;
 use weir_wire::ipv6_ext::{Headers, MAX_HEADERS};
-use weir_wire::ipv6_option::{Ipv6Option, OPTIONS_AT, Options};
+use weir_wire::ipv6_option::{Ipv6Option, OPTIONS_AT, Options, Unrecognised};
 use weir_wire::{Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr};
 
 /// Where the fixed header says what follows it.
@@ -34,13 +34,26 @@ enum Stop {
     Error(Error6),
 }
 
-/// The value of the router alert in a header of hop-by-hop options.
-fn alert(header: &[u8]) -> Option<u16> {
+/// Reads a header of options that lies at `at` in the packet (RFC 8200 §4.2): the value of a router alert. One that is
+/// not known here says itself what becomes of the packet.
+#[inline(never)]
+fn options(header: &[u8], at: usize) -> Result<Option<u16>, Stop> {
     let mut options = Options::new(header.get(OPTIONS_AT..).unwrap_or(&[]));
-    options.find_map(|o| match o {
-        Ok(Ipv6Option::RouterAlert(value)) => Some(value),
-        _ => None,
-    })
+    let mut alert = None;
+    loop {
+        let option_at = at + OPTIONS_AT + options.at();
+        let Some(option) = options.next() else { return Ok(alert) };
+        let option = option.map_err(|_| Stop::Drop(DropReason::Malformed))?;
+        match (option, option.unrecognised()) {
+            (Ipv6Option::RouterAlert(value), _) => alert = Some(value),
+            (_, Unrecognised::Skip) => {}
+            (_, Unrecognised::Drop) => return Err(Stop::Drop(DropReason::Program)),
+            (_, Unrecognised::Tell) => return Err(Stop::Error(Error6::Option(option_at))),
+            (_, Unrecognised::TellUnlessGroup) => {
+                return Err(Stop::Error(Error6::Parameter(2, option_at)));
+            }
+        }
+    }
 }
 
 /// Walks over the extension headers of a packet for the router.
@@ -58,7 +71,14 @@ fn upper(p: &Ipv6Packet<&[u8]>) -> Result<Upper, Stop> {
             IpProtocol::Routing if h.segments_left() != Some(0) => {
                 return Err(Stop::Error(Error6::Parameter(0, u.at + 2)));
             }
-            IpProtocol::HopByHop => u.alert = alert(h.bytes),
+            // Anywhere but in front it is no next header (RFC 8200 §4).
+            IpProtocol::HopByHop if n > 0 => {
+                return Err(Stop::Error(Error6::Parameter(1, u.named_at)));
+            }
+            IpProtocol::HopByHop => u.alert = options(h.bytes, u.at)?,
+            IpProtocol::Destination => {
+                options(h.bytes, u.at)?;
+            }
             _ => {}
         }
         u = Upper { protocol: h.next, at: u.at + h.bytes.len(), named_at: u.at, ..u };
