@@ -8,6 +8,7 @@ use weir_dataplane::programs::router::{Interface, NextHop, Prefix, Route, Router
 use weir_wire::arp::Operation;
 use weir_wire::build::{Frame, Network};
 use weir_wire::ndisc_option::{NdiscOption, emit_all};
+use weir_wire::tcp::Flags;
 use weir_wire::{
     ArpPacket, ArpRepr, EtherType, EthernetFrame, Icmpv4Packet, Icmpv4Repr, Icmpv6Packet,
     Icmpv6Repr, IpProtocol, Ipv4Packet, Ipv6Packet, MacAddr, NdiscRepr, PseudoHeader,
@@ -94,6 +95,10 @@ pub fn udp4(src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8]) -> Frame<'_> {
 
 pub fn udp6(src: Ipv6Addr, dst: Ipv6Addr, payload: &[u8]) -> Frame<'_> {
     Frame::udp_v6(SocketAddrV6::new(src, 1000, 0, 0), SocketAddrV6::new(dst, 9, 0, 0), payload)
+}
+
+pub fn tcp4(src: Ipv4Addr, dst: Ipv4Addr) -> Frame<'static> {
+    Frame::tcp_v4(SocketAddrV4::new(src, 1000), SocketAddrV4::new(dst, 9), Flags::SYN, b"segment")
 }
 
 /// With the "don't fragment" flag off.

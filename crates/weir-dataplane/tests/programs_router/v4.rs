@@ -205,6 +205,36 @@ fn no_errors_where_none_may_be() {
     }
 }
 
+/// RFC 1122 §4.1.3.4, §4.2.2.7: a damaged segment has no sender to be told.
+#[test]
+fn damaged_segments_to_the_router_get_no_answer() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    let (me, own) = (ip4(1, 10), ip4(1, 1));
+    let udp = from_host(1, 10, udp4(me, own, b"anybody?"));
+    let tcp = from_host(1, 10, tcp4(me, own));
+    for (f, code) in [(&udp, unreachable::PORT), (&tcp, unreachable::PROTOCOL)] {
+        assert_eq!(error_about(r.rx(1, f), f), (own, 3, code, 0));
+        // The checksum's own bytes may not become zero, which is "none".
+        for at in (34..f.len()).filter(|at| at / 2 != 40 / 2) {
+            let mut bad = f.clone();
+            bad[at] ^= 1;
+            assert_eq!(r.rx(1, &bad).only_drop(), DropReason::Malformed, "byte {at}");
+        }
+        // Passed on to others they are theirs to judge.
+        let mut on = f.clone();
+        on[30..34].copy_from_slice(&ip4(2, 10).octets());
+        Ipv4Packet::new_unchecked(&mut on[14..]).fill_checksum();
+        assert_eq!(r.rx(1, &on).one().port, 2);
+    }
+    // UDP may leave its out, and is whole all the same.
+    let mut none = udp.clone();
+    none[40..42].fill(0);
+    assert_eq!(error_about(r.rx(1, &none), &none), (own, 3, unreachable::PORT, 0));
+    none[39] += 1;
+    assert_eq!(r.rx(1, &none).only_drop(), DropReason::Malformed);
+}
+
 #[test]
 fn errors_are_limited() {
     let mut c = config();

@@ -163,6 +163,23 @@ fn options_say_what_becomes_of_who_carries_them() {
     assert_eq!(error_about(r.rx(1, &f), &f), (own, 4, 1, 40));
 }
 
+/// RFC 1122 §4.1.3.4, RFC 8200 §8.1: a damaged segment, or one without a checksum, has no sender to be told.
+#[test]
+fn damaged_segments_to_the_router_get_no_answer() {
+    let mut r = router(&config());
+    introduce(&mut r);
+    let good = from_host(1, 10, udp6(ip6(1, 10), ip6(1, 1), b"anybody?"));
+    assert_eq!(error_about(r.rx(1, &good), &good), (ip6(1, 1), 1, 4, 0));
+    for at in 54..good.len() {
+        let mut bad = good.clone();
+        bad[at] ^= 1;
+        assert_eq!(r.rx(1, &bad).only_drop(), DropReason::Malformed, "byte {at}");
+    }
+    let mut none = good.clone();
+    none[60..62].fill(0);
+    assert_eq!(r.rx(1, &none).only_drop(), DropReason::Malformed);
+}
+
 #[test]
 fn a_link_local_source_stays_on_its_link() {
     let mut r = router(&config());

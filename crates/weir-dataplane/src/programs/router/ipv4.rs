@@ -3,6 +3,7 @@
 
 use super::config::not_a_host;
 use super::icmp::Error4;
+use super::segment::is_intact;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{End, Origin, ProgramCx};
 use crate::programs::cut::{cut, of_pieces};
@@ -171,6 +172,10 @@ impl Router {
                 }
             }
             other => {
+                if !is_intact(other, p.payload(), &p.pseudo_header()) {
+                    self.counters.malformed += 1;
+                    return cx.drop(frame, DropReason::Malformed);
+                }
                 let code = match other {
                     IpProtocol::Udp => unreachable::PORT,
                     _ => unreachable::PROTOCOL,

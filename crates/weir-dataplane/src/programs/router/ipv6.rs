@@ -4,6 +4,7 @@
 use super::config::{is_link_local, not_a_host};
 use super::icmp::{Error6, unreachable6};
 use super::ndisc::{ALL_NODES, ALL_ROUTERS, solicited_node};
+use super::segment::is_intact;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{Origin, ProgramCx};
 use std::net::{IpAddr, Ipv6Addr};
@@ -198,9 +199,9 @@ impl Router {
                 return cx.drop(frame, why);
             }
         };
+        let bytes = packet(&frame).get(u.at..).unwrap_or(&[]);
         match u.protocol {
             IpProtocol::Icmpv6 => {
-                let bytes = packet(&frame).get(u.at..).unwrap_or(&[]);
                 let good = Icmpv6Packet::new_checked(bytes)
                     .ok()
                     .filter(|m| m.has_good_checksum(&p.pseudo_header()))
@@ -217,6 +218,10 @@ impl Router {
                 }
             }
             IpProtocol::NoNext => {}
+            other if !is_intact(other, bytes, &p.pseudo_header()) => {
+                self.counters.malformed += 1;
+                return cx.drop(frame, DropReason::Malformed);
+            }
             IpProtocol::Udp => {
                 let what = Error6::Unreachable(unreachable6::PORT);
                 self.error_v6(packet(&frame), what, from.link, Some(from.iface), cx);

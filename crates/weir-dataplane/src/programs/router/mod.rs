@@ -20,7 +20,7 @@
 //! - IPv4 options and IPv6 hop-by-hop options are passed on as they are; source routes are not
 //!   followed. Directed broadcasts are not forwarded (RFC 2644).
 //! - Own services: UDP to its addresses gets "port unreachable", other protocols "protocol
-//!   unreachable" or, in IPv6, "unrecognised next header".
+//!   unreachable" or, in IPv6, "unrecognised next header"; a wrong checksum gets nothing.
 //!
 //! A frame ends as forwarded; or consumed, when it was for the router; or dropped with its reason.
 //! ARP, neighbour discovery, MLD, echo replies and errors are frames of the router's own, for which it
@@ -37,6 +37,7 @@ mod mld;
 mod ndisc;
 mod neighbour;
 mod routes;
+mod segment;
 mod status;
 
 pub use crate::programs::said::IcmpLimit;
