@@ -58,6 +58,8 @@ pub mod unreachable {
     pub const PORT: u8 = 3;
     /// Too long for the next link and not to be fragmented.
     pub const FRAGMENTATION_NEEDED: u8 = 4;
+    /// A source route can't be followed, or is not.
+    pub const SOURCE_ROUTE: u8 = 5;
     /// Forbidden by a filter.
     pub const ADMINISTRATIVELY: u8 = 13;
 }

@@ -6,13 +6,21 @@ use crate::view::Writer;
 
 const LAYER: &str = "ipv4";
 
-mod kind {
+/// Option kinds (IANA, ip-parameters).
+pub mod kind {
+    /// End of the list.
     pub const END: u8 = 0;
+    /// Padding between options.
     pub const NOP: u8 = 1;
+    /// Routers write their addresses.
     pub const RECORD_ROUTE: u8 = 7;
+    /// Routers write the time.
     pub const TIMESTAMP: u8 = 68;
+    /// Loose source route.
     pub const LOOSE_SOURCE_ROUTE: u8 = 131;
+    /// Strict source route.
     pub const STRICT_SOURCE_ROUTE: u8 = 137;
+    /// Routers look closer.
     pub const ROUTER_ALERT: u8 = 148;
 }
 
@@ -168,6 +176,37 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
+/// An option of more than a byte, by where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Its kind.
+    pub kind: u8,
+    /// Where it begins, in the bytes given.
+    pub at: usize,
+    /// How long it is with kind and length, at least 2.
+    pub len: usize,
+}
+
+/// The option of more than a byte that begins at `from` or behind padding there; `None` at the
+/// list's end. For who writes into options: the next is looked for from its end on.
+///
+/// # Errors
+/// The place of the byte at fault: a length below 2 or past the end, or a kind without one.
+pub fn place(bytes: &[u8], from: usize) -> core::result::Result<Option<Place>, usize> {
+    let mut at = from;
+    loop {
+        match bytes.get(at) {
+            None | Some(&kind::END) => return Ok(None),
+            Some(&kind::NOP) => at += 1,
+            Some(&kind) => {
+                let len = usize::from(*bytes.get(at + 1).ok_or(at)?);
+                let fits = len >= 2 && at + len <= bytes.len();
+                return if fits { Ok(Some(Place { kind, at, len })) } else { Err(at + 1) };
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,6 +217,18 @@ mod tests {
             let options: std::vec::Vec<_> = Options::new(bytes).collect();
             assert!(options.last().unwrap().is_err(), "{bytes:?}");
             assert_eq!(options.iter().filter(|o| o.is_err()).count(), 1);
+        }
+    }
+
+    #[test]
+    fn places_of_options() {
+        let bytes = [1, 7, 3, 4, 1, 1, 68, 4, 5, 0, 0, 7, 0];
+        let (first, second) = (Place { kind: 7, at: 1, len: 3 }, Place { kind: 68, at: 6, len: 4 });
+        assert_eq!(place(&bytes, 0), Ok(Some(first)));
+        assert_eq!(place(&bytes, 4), Ok(Some(second)));
+        assert_eq!((place(&bytes, 10), place(&bytes, 13)), (Ok(None), Ok(None)));
+        for (bytes, at) in [(&[7u8][..], 0), (&[1, 7, 0], 2), (&[7, 1, 4], 1), (&[7, 4, 4], 1)] {
+            assert_eq!(place(bytes, 0), Err(at), "{bytes:?}");
         }
     }
 

@@ -24,6 +24,8 @@ fn seeds() -> Vec<Vec<u8>> {
         from_host(1, 10, udp6(me, to, b"abc").ttl(1)),
         from_host(1, 10, Frame::ipv6(me, to, IpProtocol::Destination, &[17, 0, 1, 4, 0, 0, 0, 0])),
         from_host(1, 10, Frame::ipv6(me, to, IpProtocol::HopByHop, &[17, 0, 0, 0xc2, 1, 0, 1, 0])),
+        crate::options4::with(ip4(2, 20), &[7, 11, 4, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+        crate::options4::with(ip4(1, 1), &[68, 12, 5, 3, 10, 0, 1, 1, 0, 0, 0, 0]),
         crate::listeners::query(1, ll(9), crate::listeners::general(100)),
         nd(
             (mac(1, 10), ours(1)),

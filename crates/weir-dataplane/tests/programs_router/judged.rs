@@ -3,6 +3,7 @@
 
 use crate::lab::*;
 use crate::listeners;
+use crate::options4;
 use crate::programs_rig::{Outcome, Sent};
 use std::path::Path;
 use std::process::Command;
@@ -88,6 +89,12 @@ fn everything() -> Vec<(Sent, &'static str)> {
     one(1, &f, "Parameter Problem (unrecognized IPv6 option encountered)");
     let f = from_host(2, 99, udp6(ll(0x99), ip6(1, 10), b"x"));
     one(2, &f, "Destination Unreachable (Beyond scope of source address)");
+    let f = options4::with(ip4(1, 1), &[131, 7, 4, 10, 0, 2, 10, 0]);
+    one(1, &f, "Destination unreachable (Source route failed)");
+    let f = options4::with(ip4(2, 10), &[7, 0, 4, 0]);
+    one(1, &f, "(Pointer indicates the error)");
+    one(1, &options4::with(ip4(2, 10), &[7, 7, 4, 0, 0, 0, 0, 0]), "Echo (ping) request");
+    one(1, &options4::with(ip4(1, 1), &[68, 8, 5, 0, 0, 0, 0, 0]), "Echo (ping) reply");
     // Passed on: the checksums still hold.
     one(1, &v4([10, 0, 2, 10], 9), "1000 → 9");
     one(1, &v6("2001:db8:2::a", 9), "1000 → 9");

@@ -11,5 +11,6 @@ mod judged;
 mod lab;
 mod listeners;
 mod neighbours;
+mod options4;
 mod v4;
 mod v6;

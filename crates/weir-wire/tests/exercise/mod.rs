@@ -124,6 +124,12 @@ pub fn ipv4(bytes: &[u8]) {
     round_trip!(Ipv4Packet, Ipv4Repr, bytes);
     options!(ipv4_option, Options, packet.option_bytes());
     options!(ipv4_option, Options, bytes);
+    let mut from = 0;
+    while let Ok(Some(option)) = ipv4_option::place(bytes, from) {
+        assert!(option.at >= from && option.len >= 2);
+        from = option.at + option.len;
+        assert!(from <= bytes.len());
+    }
     let mut copy = bytes.to_vec();
     let mut packet = Ipv4Packet::new_unchecked(&mut copy[..]);
     packet.fill_checksum();

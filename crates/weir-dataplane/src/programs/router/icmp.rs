@@ -41,6 +41,8 @@ pub(super) enum Error4 {
     /// With the MTU of the next link.
     FragmentationNeeded(usize),
     TimeExceeded,
+    /// The byte at fault.
+    Parameter(u8),
 }
 
 /// What went wrong with an IPv6 packet.
@@ -106,7 +108,7 @@ impl Router {
         may
     }
 
-    fn source_v4(&self, about: Ipv4Addr, hop: Hop) -> Option<Ipv4Addr> {
+    pub(super) fn source_v4(&self, about: Ipv4Addr, hop: Hop) -> Option<Ipv4Addr> {
         if self.routes.lookup(about.into()) == Some(Target::Local) {
             return Some(about);
         }
@@ -150,6 +152,7 @@ impl Router {
                 quoted,
             },
             Error4::TimeExceeded => Icmpv4Repr::TimeExceeded { code: 0, quoted },
+            Error4::Parameter(pointer) => Icmpv4Repr::ParameterProblem { code: 0, pointer, quoted },
         };
         let ip = Ipv4Repr {
             dscp: DSCP,

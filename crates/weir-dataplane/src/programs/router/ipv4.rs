@@ -1,8 +1,9 @@
 //! The router's way of an IPv4 packet (RFC 1812 §5.2): check, look up, then deliver here or pass
-//! on. Touches the packet's TTL and checksum.
+//! on. Touches the packet's TTL, checksum and options.
 
 use super::config::not_a_host;
 use super::icmp::Error4;
+use super::options::{Fault, Mark, SourceRoute, check, fill, sent_back, timestamp};
 use super::segment::is_intact;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{End, Origin, ProgramCx};
@@ -10,6 +11,7 @@ use crate::programs::cut::{cut, of_pieces};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{DropReason, Frame};
 use weir_wire::icmpv4::unreachable;
+use weir_wire::ipv4::{HEADER_LEN, MAX_OPTIONS_LEN};
 use weir_wire::{Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
 
 impl Router {
@@ -82,8 +84,61 @@ impl Router {
             self.error_v4(packet(&frame), what, LinkDst::Us, cx);
             return cx.drop(frame, DropReason::FrameTooLong);
         }
+        if p.header_len() > HEADER_LEN && self.pass_options(&mut frame, hop, cx).is_err() {
+            return cx.drop(frame, DropReason::Malformed);
+        }
         Ipv4Packet::new_unchecked(packet_mut(&mut frame)).decrement_ttl();
         self.fit_v4(frame, Origin::Received, hop, mtu, cx);
+    }
+
+    /// Writes into a packet's options what routers write there; tells its sender of one that is broken.
+    #[inline(never)]
+    fn pass_options(
+        &mut self,
+        frame: &mut Frame,
+        hop: Hop,
+        cx: &mut ProgramCx<'_>,
+    ) -> Result<(), Fault> {
+        let mut options = [0; MAX_OPTIONS_LEN];
+        let p = Ipv4Packet::new_unchecked(packet(frame));
+        let len = p.option_bytes().len();
+        let Some(options) = options.get_mut(..len) else { return Ok(()) };
+        options.copy_from_slice(p.option_bytes());
+        // As what it is known where the packet goes (RFC 791 §3.1).
+        let Some(own) = self.source_v4(Ipv4Addr::UNSPECIFIED, hop) else { return Ok(()) };
+        let mark = Mark { own, time: timestamp(cx.now()) };
+        if let Err(fault) = fill(options, mark, |a| self.routes.is_own(a.into())) {
+            self.counters.malformed += 1;
+            self.error_v4(packet(frame), Error4::Parameter(fault.0), LinkDst::Us, cx);
+            return Err(fault);
+        }
+        let packet = packet_mut(frame);
+        if let Some(to) = packet.get_mut(HEADER_LEN..HEADER_LEN + len) {
+            to.copy_from_slice(options);
+        }
+        Ipv4Packet::new_unchecked(packet).fill_checksum();
+        Ok(())
+    }
+
+    /// Says why a packet for the router can't be taken, by its options.
+    #[inline(never)]
+    fn options_refused(
+        &mut self,
+        frame: &Frame,
+        from: Arrival,
+        cx: &mut ProgramCx<'_>,
+    ) -> Option<DropReason> {
+        let p = Ipv4Packet::new_unchecked(packet(frame));
+        let (what, why) = match check(p.option_bytes()) {
+            Ok(SourceRoute::Done) => return None,
+            Ok(SourceRoute::Further) => {
+                (Error4::Unreachable(unreachable::SOURCE_ROUTE), DropReason::Program)
+            }
+            Err(fault) => (Error4::Parameter(fault.0), DropReason::Malformed),
+        };
+        self.counters.malformed += u64::from(why == DropReason::Malformed);
+        self.error_v4(packet(frame), what, from.link, cx);
+        Some(why)
     }
 
     /// Sends a packet, in pieces if it is too long for the link.
@@ -144,6 +199,11 @@ impl Router {
     fn local_v4(&mut self, frame: Frame, from: Arrival, cx: &mut ProgramCx<'_>) {
         self.counters.local += 1;
         let p = Ipv4Packet::new_unchecked(packet(&frame));
+        if p.header_len() > HEADER_LEN
+            && let Some(why) = self.options_refused(&frame, from, cx)
+        {
+            return cx.drop(frame, why);
+        }
         if p.is_fragment() {
             return cx.drop(frame, DropReason::Fragment);
         }
@@ -160,8 +220,15 @@ impl Router {
                     (Icmpv4Repr::parse(&icmp), from.link)
                 {
                     let reply = Icmpv4Repr::EchoReply { ident, seq, data };
+                    let mark = Mark { own: p.dst(), time: timestamp(cx.now()) };
+                    let mut options = [0; MAX_OPTIONS_LEN];
+                    let options = match p.header_len() > HEADER_LEN {
+                        true => sent_back(p.option_bytes(), mark, &mut options),
+                        false => &[],
+                    };
                     let ip = Ipv4Repr {
                         dscp: p.dscp(),
+                        options,
                         ..Ipv4Repr::new(p.dst(), p.src(), IpProtocol::Icmp, reply.buffer_len())
                     };
                     if let Some(hop) = self.routes.hop(IpAddr::V4(ip.dst))

@@ -17,8 +17,9 @@
 //!   address detection: its addresses are configured and taken as its own.
 //! - Multicast routing, IGMP: packets to groups other than neighbour discovery's end here.
 //! - Reassembly: fragments to its own addresses are dropped.
-//! - IPv4 options and IPv6 hop-by-hop options are passed on as they are; source routes are not
-//!   followed. Directed broadcasts are not forwarded (RFC 2644).
+//! - Source routes: a packet that is to go on by one is dropped, and its sender told (RFC 7126 §4.3, §4.4). Of other
+//!   IPv4 options routes are recorded and times stamped (`options.rs`), and the rest passed on as they are, as IPv6
+//!   hop-by-hop options are. Directed broadcasts are not forwarded (RFC 2644).
 //! - Own services: UDP to its addresses gets "port unreachable", other protocols "protocol
 //!   unreachable" or, in IPv6, "unrecognised next header"; a wrong checksum gets nothing.
 //!
@@ -36,6 +37,7 @@ mod lpm;
 mod mld;
 mod ndisc;
 mod neighbour;
+mod options;
 mod routes;
 mod segment;
 mod status;
