@@ -65,10 +65,14 @@ pub fn set_all_aside(first: usize, count: usize) -> Result<Vec<Own>> {
 ///
 /// One of them is not there; names those that are.
 pub fn check_all(first: usize, count: usize) -> Result<CpuSet> {
-    let mut allowed = check(first)?;
-    for n in 1..count {
-        let why = || format!("[dataplane] cpu = {first} for {count} workers, one processor each");
-        allowed = check(first.saturating_add(n)).with_context(why)?;
+    let allowed = check(first)?;
+    let last = first.saturating_add(count.saturating_sub(1));
+    let may = |n: usize| n < CpuSet::MAX_CPU && allowed.is_set(n);
+    if let Some(not) = (first..=last).find(|n| !may(*n)) {
+        return Err(bad_input(anyhow!(
+            "[dataplane] cpu = {first}: {count} workers have a processor each, {first} to {last}, and weir may not run on {not}: \
+             choose another first one, fewer workers, or leave 'cpu' out"
+        )));
     }
     Ok(allowed)
 }
@@ -118,5 +122,12 @@ mod tests {
             let text = format!("{:#}", set_aside(cpu).err().unwrap());
             assert!(text.contains(&format!("cpu = {cpu}")) && text.contains("one of "), "{text}");
         }
+        let last = (0..CpuSet::MAX_CPU).rfind(|n| mine().is_set(*n)).unwrap();
+        let text = format!("{:#}", check_all(last, 2).err().unwrap());
+        let wanted = [
+            format!("cpu = {last}: 2 workers have a processor each, {last} to {}", last + 1),
+            format!("may not run on {}", last + 1),
+        ];
+        assert!(wanted.iter().all(|w| text.contains(w)), "{text}");
     }
 }

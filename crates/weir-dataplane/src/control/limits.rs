@@ -25,15 +25,8 @@ impl DataPlane {
         if !self.vdp(vid)?.port_ids.contains(&port) {
             return Err(ControlError::NoPort(port));
         }
-        let refuse = |why| Err(ControlError::Share { port, why });
-        if share.weight == 0 {
-            return refuse("weight 0 would never send: 1 is the least");
-        }
-        if share.ceiling_bps == Some(0) {
-            return refuse("a ceiling of 0 would never send: leave it out for none, or raise it");
-        }
-        if share.ceiling_bps.is_some_and(|c| c < share.guarantee_bps) {
-            return refuse("the ceiling lies below the guarantee: raise it or lower the guarantee");
+        if let Some(why) = share.problem() {
+            return Err(ControlError::Share { port, why });
         }
         let default = PortShare::default();
         if share != default {

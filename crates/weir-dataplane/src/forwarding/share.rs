@@ -39,6 +39,19 @@ const LONGEST: u128 = 1518;
 pub(super) const MOST_PARTS: u32 = 8;
 
 impl PortShare {
+    /// What can't be of it, and how to mend that.
+    pub fn problem(&self) -> Option<&'static str> {
+        match self {
+            Self { weight: 0, .. } => Some("weight 0 would never send: 1 is the least"),
+            Self { ceiling_bps: Some(0), .. } => {
+                Some("a ceiling of 0 would never send: leave it out for none, or raise it")
+            }
+            Self { ceiling_bps: Some(c), guarantee_bps, .. } if c < guarantee_bps => {
+                Some("the ceiling lies below the guarantee: raise it or lower the guarantee")
+            }
+            _ => None,
+        }
+    }
     /// How many parts of a port's places are the VDP's, where others have one: a turn of more is no use to a shorter queue.
     fn parts(&self) -> u32 {
         match self.guarantee_bps {

@@ -123,6 +123,11 @@ pub fn run(args: &Args) -> Result<()> {
         tell(format_args!("node API at {}", api.at()));
     }
     let several = plan.fixed.config.workers;
+    // A thread serves one channel at least.
+    let serving = match serving {
+        Serving::Threads(n) => Serving::Threads(n.clamp(1, plan.fixed.config.channels)),
+        Serving::Worker => serving,
+    };
     let who = match (serving, several) {
         (Serving::Worker, 1) => "the worker serves the channels".to_owned(),
         (Serving::Threads(n), 1) => format!("{n} threads serve the channels"),

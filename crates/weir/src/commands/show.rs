@@ -93,10 +93,11 @@ pub fn run(args: &Args) -> Result<()> {
 fn overview(s: &Stats) -> String {
     let (p, f) = (&s.plane, &s.plane.frames);
     let mut out = format!(
-        "data plane: process {}, running for {} s, {} channels\n\
+        "data plane: process {}, running for {} s, {}{} channels\n\
          frames: {} in all, {} free, {} lent to devices, {} held for VDPs, {} spares\n",
         p.pid,
         p.at_ns / 1_000_000_000,
+        if p.workers > 1 { format!("{} workers, ", p.workers) } else { String::new() },
         p.channels,
         f.count,
         f.free,

@@ -547,6 +547,9 @@ fn read_share(
         weight: g.weight.unwrap_or(d.weight),
         queue_frames: g.queue_frames.unwrap_or(d.queue_frames),
     };
+    if let Some(why) = share.problem() {
+        return Err(source.error(&s.span(), format!("share at port '{name}': {why}")));
+    }
     let Some(us) = &g.max_delay_us else { return Ok((name, share)) };
     let within = share.within(Nanos(u64::from(*us.get_ref()) * 1000)).ok_or_else(|| {
         let text = format!(

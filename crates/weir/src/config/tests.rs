@@ -163,7 +163,10 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
             &["t.toml:12:9: VDP 1 (vdp1): VDP 1 may hold 0 action entries"],
         ),
         ("[[vdp.share]]\nport = 'c'", &["t.toml:11:8: this VDP has no port 'c'"]),
-        ("[[vdp.share]]\nport = 'a'\nweight = 0", &["weight 0 would never send"]),
+        (
+            "[[vdp.share]]\nport = 'a'\nweight = 0",
+            &["share at port 'a': weight 0 would never send"],
+        ),
         ("[[vdp.share]]\nport = 'a'\nguarantee_bps = 2\nceiling_bps = 1", &["below the guarantee"]),
         (
             "[[vdp.share]]\nport = 'a'\nguarantee_bps = 1_000_000\nmax_delay_us = 12_000",

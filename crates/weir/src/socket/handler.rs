@@ -513,9 +513,14 @@ fn put(live: &Live, toml: String) -> Result<Done, NotDone> {
 
 /// Has a VDP take a path, with the proof that nothing was lost.
 fn migrated(live: &Live, which: &str, to: &str) -> Result<Done, NotDone> {
-    let (vid, name) = live.look(|m| find(m, which).map(|v| (v.vid, v.name.clone())))??;
     let to = path(to)?;
-    rerouted(live, vid, name, to, |live| migrate(live, vid, to))
+    let (vid, name) = live.look(|m| find(m, which).map(|v| (v.vid, v.name.clone())))??;
+    let phase = live.arrived(vid)?.map(|v| v.phase);
+    let mut done = rerouted(live, vid, name, to, |live| migrate(live, vid, to))?;
+    if phase == Some(Phase::On(to)) {
+        done.notes.push("it was there already".to_owned());
+    }
+    Ok(done)
 }
 
 /// What `take` does, which has a VDP take a path, with what was counted before and after.

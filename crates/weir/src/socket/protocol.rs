@@ -371,6 +371,9 @@ pub struct PlaneItem {
     pub frames: FramesItem,
     /// The TCAM's two parts.
     pub tcam: Vec<TcamItem>,
+    /// Threads that forward.
+    #[serde(default)]
+    pub workers: usize,
     /// Channels to the software stage.
     pub channels: usize,
     /// Frames without a VDP that were dropped, by reason.

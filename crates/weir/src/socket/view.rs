@@ -183,6 +183,7 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
             spares: f.spares,
         },
         tcam: Part::ALL.map(part).to_vec(),
+        workers: p.workers(),
         channels: p.channels(),
         unmapped_dropped: drops(&s.unmapped.dropped),
         deleted: deleted(&s.retired).map(Box::new),
