@@ -351,7 +351,7 @@ fn programs_remember_as_long_as_they_are_told() {
         assert!(said.contains(expected), "{said}");
     }
     let said = load(&format!("{PORTS}[vdp.program]\nname = 'sink'\ntimeouts = {{ udp_s = 3 }}\n"));
-    let said = said.err().expect("refused");
+    let said = said.expect_err("refused");
     assert!(said.contains("option of program 'firewall' and 'nat', not of 'sink'"), "{said}");
 }
 
