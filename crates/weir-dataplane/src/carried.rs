@@ -41,6 +41,10 @@ pub(crate) enum Gate {
 pub(crate) struct Away {
     /// Its own port, and that towards the other data plane.
     pub pairs: Vec<(PortId, PortId)>,
+    /// Its own number of each of these ports, by which one that comes anew is known.
+    pub nos: Vec<PortNo>,
+    /// Frames that passed far ports which have gone since, and were followed by others.
+    pub gone: Handed,
     /// Where it was before.
     pub back: crate::vdp::Path,
     /// What it had counted when it left.
@@ -122,6 +126,14 @@ impl Away {
             p if p == *far => Some(*near),
             _ => None,
         })
+    }
+    /// Goes on with its own ports as they are now: one that came anew has another number of the data plane's.
+    pub fn follow_ports(&mut self, ports: &[(PortNo, PortId)]) {
+        for ((near, _), no) in self.pairs.iter_mut().zip(&self.nos) {
+            if let Some((_, id)) = ports.iter().find(|(n, _)| n == no) {
+                *near = *id;
+            }
+        }
     }
 }
 

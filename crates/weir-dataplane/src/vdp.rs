@@ -331,6 +331,9 @@ impl Vdp {
         if let Some(out) = self.away.as_mut().and_then(|a| a.out.as_mut()) {
             out.merge(&more);
         }
+        if let Some(a) = &mut self.away {
+            a.follow_ports(&ports);
+        }
         self.port_ids = ports.iter().map(|(_, id)| *id).collect();
         self.ports = ports.into();
         self.list_ports();

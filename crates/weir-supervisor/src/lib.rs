@@ -23,6 +23,7 @@ pub mod admission;
 pub mod away;
 pub mod goal;
 pub mod guard;
+pub mod mend;
 pub mod model;
 pub mod observed;
 pub mod plan;

@@ -15,6 +15,8 @@ pub struct ObservedHost {
     pub ports: BTreeSet<String>,
     /// Those of them that somebody keeps, with their marks.
     pub made: BTreeMap<String, String>,
+    /// What these are made of.
+    pub devices: BTreeMap<String, String>,
     /// VXLAN network identifiers of its ports.
     pub vnis: BTreeSet<u32>,
     /// Its VDPs, the default one left out.

@@ -17,6 +17,10 @@ use crate::vdp::{Path, Phase, Spilled};
 use weir_classify::{Field, Match, Part};
 use weir_packet::{DropReason, Nanos, PortId};
 
+/// Why a VDP can't go by a port.
+const TOO_SHORT: &str = "has a port that takes longer frames than its way to the other data plane: give that \
+                         a larger MTU, or the port a smaller one";
+
 /// How full a meter's buckets are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauge {
@@ -68,18 +72,9 @@ impl DataPlane {
         }
         let pairs: Vec<(PortId, PortId)> =
             v.port_ids.iter().copied().zip(partners.iter().copied()).collect();
-        let most = self.pool.max_frame_bytes();
-        let longest = |id: &PortId| {
-            let port = self.ports.get(usize::from(id.0)).and_then(Option::as_ref);
-            let longest = port.map(|p| p.tx.device.caps().max_frame_bytes.min(most));
-            longest.ok_or(ControlError::NoPort(*id))
-        };
         for (i, (near, far)) in pairs.iter().enumerate() {
-            if longest(far)? < longest(near)? {
-                return refuse(
-                    "has a port that takes longer frames than its way to the other data plane: give that \
-                     a larger MTU, or the port a smaller one",
-                );
+            if self.longest(*far)? < self.longest(*near)? {
+                return refuse(TOO_SHORT);
             }
             let own = pairs.iter().any(|(near, _)| near == far);
             if own || pairs.iter().take(i).any(|(_, f)| f == far) {
@@ -97,21 +92,100 @@ impl DataPlane {
             }
         }
         let now = self.now;
-        for (near, far) in &pairs {
+        for far in partners {
             self.with_tx(*far, |tx, _, _| tx.set_share(vid, PortShare::default(), now));
-            if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
-                p.back_by = Some(*near);
-            }
         }
         let deadline = now + limit;
         let v = self.vdp_mut(vid)?;
-        let (left, begun, told) = (Carried::default(), Handed::default(), AwayView::default());
-        let (out, expected, back_with, gate) = (None, None, None, Gate::Shut);
-        let away = Away { pairs, back, left, out, begun, expected, back_with, gate, told };
+        let nos = v.ports.iter().map(|(no, _)| *no).collect();
+        let away = Away {
+            pairs,
+            nos,
+            gone: Handed::default(),
+            back,
+            left: Carried::default(),
+            out: None,
+            begun: Handed::default(),
+            expected: None,
+            back_with: None,
+            gate: Gate::Shut,
+            told: AwayView::default(),
+        };
         v.away = Some(Box::new(away));
         v.phase = Phase::Leaving { deadline, since: now };
         v.hold.reserve(crate::plane::HOLD_FRAMES);
         self.migrating += 1;
+        self.lead_back(vid);
+        Ok(())
+    }
+
+    /// The longest frames that a port takes.
+    fn longest(&self, id: PortId) -> Result<usize, ControlError> {
+        let port = self.ports.get(usize::from(id.0)).and_then(Option::as_ref);
+        let longest =
+            port.map(|p| p.tx.device.caps().max_frame_bytes.min(self.pool.max_frame_bytes()));
+        longest.ok_or(ControlError::NoPort(id))
+    }
+
+    /// What comes back to a VDP that is away leaves by its own ports, as they are now.
+    pub(super) fn lead_back(&mut self, vid: Vid) {
+        let Ok(Some(a)) = self.vdp(vid).map(|v| &v.away) else { return };
+        for (near, far) in a.pairs.clone() {
+            if let Some(p) = self.ports.get_mut(usize::from(far.0)).and_then(Option::as_mut) {
+                p.back_by = Some(near);
+            }
+        }
+    }
+
+    /// Has a VDP that is away hand on by another port what comes in by the `nth` of its own, and take back what comes by that:
+    /// the one it had has gone. What passed that one counts on. For one that is not away there is nothing to do.
+    ///
+    /// # Errors
+    /// [`ControlError`]; frames of the port end there then, counted.
+    pub fn replace_partner(
+        &mut self,
+        vid: Vid,
+        nth: usize,
+        far: PortId,
+    ) -> Result<(), ControlError> {
+        let Some(a) = &self.vdp(vid)?.away else { return Ok(()) };
+        let Some(&(near, old)) = a.pairs.get(nth) else { return Ok(()) };
+        if old == far {
+            return Ok(());
+        }
+        let refuse = |why| Err(ControlError::Elsewhere { vid, why });
+        if a.pairs.iter().any(|(n, f)| *n == far || *f == far) {
+            return refuse("would hand frames on by a port that is its own, or by one port twice");
+        }
+        // Its own port may have gone, too.
+        if self.longest(near).is_ok_and(|most| self.longest(far).is_ok_and(|f| f < most)) {
+            return refuse(TOO_SHORT);
+        }
+        let _ = self.remove_mapping(vid, &from(old));
+        self.add_mapping(vid, &from(far))?;
+        let now = self.now;
+        self.with_tx(far, |tx, _, _| tx.set_share(vid, PortShare::default(), now))
+            .ok_or(ControlError::NoPort(far))?;
+        if let Some(pair) = self.vdp_mut(vid)?.away.as_mut().and_then(|a| a.pairs.get_mut(nth)) {
+            pair.1 = far;
+        }
+        self.lead_back(vid);
+        Ok(())
+    }
+
+    /// Counts what is handed on by a VDP that is away, and what comes back, from now on: it is another data plane that has
+    /// it now, as it was when it left.
+    ///
+    /// # Errors
+    /// It is not away.
+    pub fn hand_on_anew(&mut self, vid: Vid) -> Result<(), ControlError> {
+        if self.vdp(vid)?.phase != Phase::Away {
+            return Err(ControlError::Elsewhere { vid, why: "is not away" });
+        }
+        let begun = self.handed_from_begin(vid);
+        if let Some(a) = &mut self.vdp_mut(vid)?.away {
+            a.begun = begun;
+        }
         Ok(())
     }
 

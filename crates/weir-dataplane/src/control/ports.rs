@@ -135,6 +135,10 @@ impl DataPlane {
         port.tx.device.close(&mut self.pool);
         let mut told = Vec::new();
         for v in self.vdps.iter_mut().flatten() {
+            if let Some(a) = v.away.as_mut().filter(|a| a.pairs.iter().any(|(_, far)| *far == id)) {
+                a.gone.sent += port.counters.tx.frames;
+                a.gone.came += port.counters.rx.frames;
+            }
             if let Some(&(no, _)) = v.ports.iter().find(|(_, p)| *p == id) {
                 let rest = v.ports.iter().copied().filter(|(_, p)| *p != id).collect();
                 v.set_ports(rest);

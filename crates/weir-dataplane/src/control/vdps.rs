@@ -418,6 +418,7 @@ impl DataPlane {
         self.changes.layout();
         self.subscribers.ports(vid, &before, &ports);
         self.vdp_mut(vid)?.set_ports(ports);
+        self.lead_back(vid);
         self.tell_ports(vid)
     }
 

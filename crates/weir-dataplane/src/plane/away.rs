@@ -119,7 +119,7 @@ impl DataPlane {
     pub(crate) fn handed(&self, vid: Vid) -> Handed {
         let Some(Some(v)) = self.vdps.get(usize::from(vid.0)) else { return Handed::default() };
         let Some(a) = &v.away else { return Handed::default() };
-        let mut all = Handed::default();
+        let mut all = a.gone;
         for p in a.pairs.iter().filter_map(|(_, far)| self.ports.get(usize::from(far.0))?.as_ref())
         {
             // Only this VDP uses the port.
@@ -171,7 +171,7 @@ impl DataPlane {
     }
 
     /// What had passed the far ports before the VDP left.
-    fn handed_from_begin(&mut self, vid: Vid) -> Handed {
+    pub(crate) fn handed_from_begin(&mut self, vid: Vid) -> Handed {
         if let Some(a) = vdp_mut(&mut self.vdps, vid).and_then(|v| v.away.as_mut()) {
             a.begun = Handed::default();
         }

@@ -391,6 +391,88 @@ fn what_is_lost_with_the_other_data_plane_is_counted() {
     assert_eq!((c.forwarded.frames, c.received.frames), (seen, seen + c.dropped.total()));
 }
 
+/// One that goes on at another data plane than the one that ended, by ways of other numbers: frames get there and back, and what was
+/// lost between is counted.
+#[test]
+fn it_goes_on_by_other_ways_at_another_data_plane() {
+    let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);
+    let rounds = |t: &mut Two, n| (0..n).for_each(|_| t.round());
+    rounds(&mut t, 20);
+    t.go(Path::Fast);
+    rounds(&mut t, 20);
+    for _ in 0..2 {
+        t.other = DataPlane::new(Config::default()).unwrap();
+        t.far.into_iter().for_each(|id| _ = t.home.remove_port(id).unwrap());
+        rounds(&mut t, 20);
+        let mut ends = Vec::new();
+        for n in 0..2 {
+            let (a, b) = Tube::pair();
+            t.tubes[n] = t.other.add_port(&format!("tube{n}"), Box::new(b)).unwrap();
+            ends.push(a);
+        }
+        t.make_there(Path::Fast);
+        t.home.hand_on_anew(VID).unwrap();
+        assert_eq!(t.home.away(VID).unwrap().unwrap().1, Handed::default());
+        Two::carry(&t.home, &mut t.other);
+        for (n, a) in ends.into_iter().enumerate() {
+            t.far[n] = t.home.add_port(&format!("far{n}"), Box::new(a)).unwrap();
+            t.home.replace_partner(VID, n, t.far[n]).unwrap();
+        }
+        assert!(t.home.replace_partner(VID, 0, t.far[1]).is_err());
+        let before = t.seen.lock().unwrap().frames;
+        rounds(&mut t, 50);
+        assert!(t.seen.lock().unwrap().frames > before + 500, "they get there and back");
+        t.check();
+    }
+    t.come(Path::Fast);
+    let input = t.home.port_named("in").unwrap();
+    t.home.remove_port(input).unwrap();
+    rounds(&mut t, 200);
+    t.check();
+    let seen = t.seen.lock().unwrap().frames;
+    let c = t.home.carried(VID).unwrap().counters;
+    assert_eq!((c.forwarded.frames, c.received.frames), (seen, seen + c.dropped.total()), "{c:?}");
+}
+
+/// Ways that are made anew to the data plane where it is count on, and so does a port of its own that goes and comes.
+#[test]
+fn ways_and_ports_that_are_made_anew_are_followed() {
+    let mut t = Two::new(Sequencer::new(5, 4, u64::MAX), Path::Fast);
+    let rounds = |t: &mut Two, n| (0..n).for_each(|_| t.round());
+    t.go(Path::Fast);
+    rounds(&mut t, 20);
+    let handed = |t: &Two| t.home.away(VID).unwrap().unwrap().1;
+    for n in 0..2 {
+        let before = handed(&t);
+        t.home.remove_port(t.far[n]).unwrap();
+        t.other.remove_port(t.tubes[n]).unwrap();
+        let after = handed(&t);
+        assert_eq!((after.sent, after.came), (before.sent, before.came));
+        let (a, b) = Tube::pair();
+        t.far[n] = t.home.add_port(&format!("far{n}"), Box::new(a)).unwrap();
+        t.home.replace_partner(VID, n, t.far[n]).unwrap();
+        t.tubes[n] = t.other.add_port(&format!("tube{n}"), Box::new(b)).unwrap();
+        let all = (1..).map(PortNo).zip(t.tubes).collect();
+        t.other.set_ports(VID, all).unwrap();
+        t.other.relink(VID).unwrap();
+        let matcher = Match::any().with(weir_classify::Field::InPort, u128::from(t.tubes[n].0));
+        t.other.add_mapping(VID, &MappingRule { matcher, priority: 1 }).unwrap();
+    }
+    let before = t.seen.lock().unwrap().frames;
+    rounds(&mut t, 50);
+    assert!(t.seen.lock().unwrap().frames > before + 500, "they get there and back");
+    // One of its own comes by another number.
+    let input = t.home.port_named("in").unwrap();
+    let out = t.home.port_named("out").unwrap();
+    t.home.remove_port(out).unwrap();
+    let (sink, seen) = Checker::new(4);
+    let out = t.home.add_port("out", Box::new(sink)).unwrap();
+    t.home.set_ports(VID, vec![(PortNo(1), input), (PortNo(2), out)]).unwrap();
+    rounds(&mut t, 50);
+    assert!(seen.lock().unwrap().frames > 500, "they leave by it");
+    t.check();
+}
+
 /// What a port has counted that goes is not what was handed on and came back.
 #[test]
 fn a_port_that_goes_while_it_is_away_takes_no_counts_along() {

@@ -125,6 +125,7 @@ impl World {
         let host = |h: &HostWorld| ObservedHost {
             ports: h.ports.iter().chain(h.made.keys()).cloned().collect(),
             made: h.made.iter().map(|(n, (_, label))| (n.clone(), label.clone())).collect(),
+            devices: h.made.iter().map(|(n, (device, _))| (n.clone(), device.clone())).collect(),
             vnis: BTreeSet::new(),
             vdps: h
                 .vdps

@@ -16,7 +16,7 @@ use super::vdp_steps::{
     attach, create, put_group, put_meter, put_queue, put_rule, reserve, resolve,
 };
 use opening::{Ready, close, open_device};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_classify::Field;
 use weir_dataplane::{Config, ControlError, DataPlane, MappingRule, PortShare, Vid};
 use weir_io::af_xdp::Umem;
@@ -42,8 +42,8 @@ pub struct Model {
     pub plan: Plan,
     /// Port numbers by name.
     pub ids: BTreeMap<String, PortId>,
-    /// VDPs that another node processes.
-    pub away: BTreeSet<u16>,
+    /// VDPs that another node processes, and the ports by which each hands frames on, in the order of its own.
+    pub away: BTreeMap<u16, Vec<String>>,
     devices: Devices,
     /// One for each worker's region.
     umems: BTreeMap<usize, Umem>,
@@ -63,7 +63,7 @@ impl Model {
         Self {
             plan: Plan::empty(plan.fixed.clone()),
             ids: BTreeMap::new(),
-            away: BTreeSet::new(),
+            away: BTreeMap::new(),
             devices,
             umems: BTreeMap::new(),
             homes: Homes::default(),
@@ -519,7 +519,26 @@ fn add_port(
         let whose = || "VDP 0 (default)".to_owned();
         plane.set_share(Vid(0), id, *share).map_err(|e| failed(e.into(), &None, whose()))?;
     }
+    let taken = handed_on_by(plane, model, &p.name, id);
+    let taken = taken.map_err(|(e, whose)| failed(e.into(), &p.place, whose));
     model.plan.ports.push(p);
+    taken
+}
+
+/// Has VDPs that are away hand frames on by a port that has come anew, where they did by one of its name.
+fn handed_on_by(
+    plane: &mut DataPlane,
+    model: &Model,
+    name: &str,
+    id: PortId,
+) -> Result<(), (ControlError, String)> {
+    for (vid, names) in &model.away {
+        // One that was deleted is not away any more.
+        let Some(v) = model.plan.vdps.get(vid) else { continue };
+        if let Some(nth) = names.iter().position(|n| n == name) {
+            plane.replace_partner(v.vid, nth, id).map_err(|e| (e, v.called()))?;
+        }
+    }
     Ok(())
 }
 

@@ -22,6 +22,7 @@ use std::fmt;
 use std::path::Path;
 use weir_supervisor::away::{Move, moves};
 use weir_supervisor::goal::Goal;
+use weir_supervisor::mend::{Mend, mends};
 use weir_supervisor::model::{Lab, guard};
 use weir_supervisor::observed::Observed;
 use weir_supervisor::plan::Step;
@@ -57,6 +58,8 @@ pub struct Prepared {
     pub steps: Vec<Step>,
     /// Nodes that go to other hosts then, or come back.
     pub moves: Vec<Move>,
+    /// Nodes that are at other hosts and get no frames there as it is.
+    pub mends: Vec<Mend>,
     /// The sections that hold now, of the VDPs that steps change.
     pub before: Vec<Wanted>,
 }
@@ -124,7 +127,10 @@ fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
 impl Prepared {
     /// Whether it would change nothing at all of what was kept, what was noted of it included.
     pub fn is_done(&self, saved: &Saved) -> bool {
-        self.steps.is_empty() && saved.under_way.is_none() && self.target.lab == saved.state.lab
+        self.steps.is_empty()
+            && self.mends.is_empty()
+            && saved.under_way.is_none()
+            && self.target.lab == saved.state.lab
     }
 
     /// VDPs that go and are nobody's any more: left over at hosts that had been given up.
@@ -293,13 +299,17 @@ pub fn prepare(
             return Err(reached.why_not(host, &format!("{}.{}", m.network, m.node)));
         }
     }
+    let answers = |h: &str| reached.nodes.answers(h);
+    let mends = mends(&lab, &now.lab, &observed, &goal.places, (id, &Flows), answers)
+        .map_err(|r| refused(file, &r))?;
     let missed = known.missed(&reached, split.gone, &lab);
     let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
     let before = before.map(|g| g.wanted).unwrap_or_default();
     let idle = guard::left_idle(&now.lab, &lab);
     let revision = saved.state.revision + 1;
     let target = State { revision, lab, places: goal.places, links: goal.links };
-    Ok(Prepared { nodes: reached.nodes, known, target, missed, idle, steps, moves, before })
+    let nodes = reached.nodes;
+    Ok(Prepared { nodes, known, target, missed, idle, steps, moves, mends, before })
 }
 
 /// A change that was interrupted, led to an end.

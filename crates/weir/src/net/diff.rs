@@ -26,14 +26,23 @@ pub struct Told {
 /// All steps of a change, and before them what is not done, and which guards watch nothing any more.
 pub fn told(p: &Prepared) -> Vec<Told> {
     let moves = p.moves.iter().map(|m| Told {
-        line: m.to_string(),
+        line: match p.missed.iter().any(|s| s.host == m.from) {
+            true => format!("{m}, as it was when it left its own"),
+            false => m.to_string(),
+        },
         host: m.to.clone(),
+        network: Some(m.network.clone()),
+        ..Told::default()
+    });
+    let mends = p.mends.iter().map(|m| Told {
+        line: m.to_string(),
+        host: m.away.clone(),
         network: Some(m.network.clone()),
         ..Told::default()
     });
     let idle = p.idle.iter().map(|line| Told { line: line.clone(), ..Told::default() });
     let missed = p.missed.iter().map(missed).chain(idle);
-    missed.chain(p.steps.iter().map(|s| one(p, s))).chain(moves).collect()
+    missed.chain(p.steps.iter().map(|s| one(p, s))).chain(moves).chain(mends).collect()
 }
 
 fn missed(m: &Missed) -> Told {

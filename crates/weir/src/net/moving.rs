@@ -312,18 +312,31 @@ impl Mover {
     fn send(&self, nodes: &mut Nodes, b: &Body, observed: &Observed) -> Result<Option<Moved>> {
         let home = self.home();
         let there = (b.away.0.as_str(), b.away.1);
-        let old = observed.get(there.0).is_some_and(|h| h.vdps.iter().any(|v| v.vid == there.1));
+        let is_body =
+            observed.get(there.0).is_some_and(|h| h.vdps.iter().any(|v| v.vid == there.1));
+        let left = status(nodes, home, Way::Status {})?.phase == "away";
+        let seen = observed.get(home.0);
+        let is_there = |t: &Tunnel| seen.is_some_and(|h| h.made.contains_key(&t.name));
+        // Of one that goes on elsewhere than where it went the ways at home come last, so that nothing comes there that is not
+        // counted at both ends; and whose are not there has not got there.
+        let anew = left && !(is_body && b.tunnels.iter().all(is_there));
+        if anew {
+            for t in b.tunnels.iter().filter(|t| is_there(t)) {
+                nodes.ask(home.0, Request::PortDelete { name: t.name.clone() })?;
+            }
+        }
         let mut moved =
             Moved { node: self.node.clone(), from: home.0.to_owned(), ..Moved::default() };
         there.0.clone_into(&mut moved.to);
         for t in &b.tunnels {
-            self.tunnel_comes(nodes, home.0, t, &t.at_home)?;
+            if !anew {
+                self.tunnel_comes(nodes, home.0, t, &t.at_home)?;
+            }
             self.tunnel_comes(nodes, there.0, t, &t.at_body)?;
         }
         let mut begun = Instant::now();
-        let left = status(nodes, home, Way::Status {})?.phase == "away";
-        if !left || !old {
-            if old {
+        if !left || anew {
+            if is_body {
                 remove(nodes, there.0, there.1)?;
             }
             nodes.ask(there.0, Request::VdpPut { toml: b.toml.clone() })?;
@@ -332,6 +345,11 @@ impl Mover {
             let all = pieces(nodes, home, Way::Pack {})?;
             moved.state_bytes += give(nodes, there, &all, |pieces| Way::Take { pieces })?;
             self.leave(nodes, b)?;
+        }
+        if anew {
+            for t in &b.tunnels {
+                self.tunnel_comes(nodes, home.0, t, &t.at_home)?;
+            }
         }
         if status(nodes, there, Way::Status {})?.stage == "awake" {
             return Ok(None);

@@ -329,6 +329,12 @@ pub(super) fn seen(items: Vec<Item>) -> ObservedHost {
         // Port 0 is the sum of those that were removed.
         ports: stats.ports.iter().filter(|p| p.number != 0).map(|p| p.name.clone()).collect(),
         made: stats.ports.iter().filter_map(|p| Some((p.name.clone(), p.label.clone()?))).collect(),
+        devices: stats
+            .ports
+            .iter()
+            .filter(|p| p.label.is_some())
+            .map(|p| (p.name.clone(), p.device.clone()))
+            .collect(),
         vnis: stats.ports.iter().flat_map(|p| identifiers(&p.device)).collect(),
         vdps: stats.vdps.iter().filter(|v| v.vid != 0).map(vdp).collect(),
         mapping,

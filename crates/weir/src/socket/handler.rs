@@ -246,7 +246,7 @@ pub fn find<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
 /// The same, where it is processed here: another node's can't be changed here alone.
 pub fn here<'m>(m: &'m Model, which: &str) -> Result<&'m VdpPlan, NotDone> {
     let v = find(m, which)?;
-    if m.away.contains(&v.vid.0) {
+    if m.away.contains_key(&v.vid.0) {
         let text = "is processed by another node: bring it back first ('weir net migrate … --to' its host)";
         return Err(bad(format!("{} {text}", v.called())));
     }

@@ -37,7 +37,8 @@ pub enum Way {
         /// In hexadecimal digits.
         pieces: Vec<String>,
     },
-    /// Has its frames go on by these ports, in the order of its own; done when they do.
+    /// Has its frames go on by these ports, in the order of its own; done when they do. Of one that is away those that
+    /// are handed on are counted anew.
     Leave {
         /// Their names.
         ports: Vec<String>,
@@ -414,7 +415,8 @@ impl Mover<'_> {
         let vid = self.vid;
         let sent = self.live.with(move |p, m| {
             if p.phase(vid).is_ok_and(|p| p == Phase::Away) {
-                return Ok(());
+                // It goes on at another node than the one that has gone with it.
+                return p.hand_on_anew(vid).map_err(bad);
             }
             let mut ports = Vec::new();
             for n in &names {
@@ -422,7 +424,7 @@ impl Mover<'_> {
                 ports.push(*id.ok_or_else(|| bad(format!("there is no port '{n}'")))?);
             }
             p.send_away(vid, &ports, limit).map_err(bad)?;
-            m.away.insert(vid.0);
+            m.away.insert(vid.0, names);
             Ok::<_, NotDone>(())
         })?;
         sent?;

@@ -356,6 +356,82 @@ fn soak_a_killed_migration_is_finished_or_undone() {
     w.end();
 }
 
+/// Frames that come out, `n` of them, of those that go in meanwhile.
+fn come_through(wires: &(Wire, Wire), n: usize) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    let mut left = n;
+    while left > 0 && Instant::now() < until {
+        wires.0.send(&frame(0, 0, 0));
+        left -= usize::from(wires.1.recv().is_some());
+    }
+    left == 0
+}
+
+/// Whatever becomes of where a node is, frames get to where it shall be: at a third host, by another address, and at a data plane
+/// that was begun anew.
+#[test]
+fn a_node_whose_host_died_goes_on_elsewhere() {
+    let mut w = world(60);
+    let ca = Authority::new();
+    let (north, api) = node_by(weir(), "127.0.0.1", &[("w1", "null")], &ca);
+    drop(api);
+    w.s.hosts += &format!(
+        "[[host]]\nname = 'north'\napi = 'unix:{}'\ntunnel = '{}'\n",
+        north.socket().display(),
+        address(64)
+    );
+    for (name, d) in [("east", &w.east), ("west", &w.west)] {
+        let at = w.s.hosts.find(&format!("name = '{name}'")).unwrap();
+        let from = at + w.s.hosts[at..].find("api = ").unwrap();
+        let to = from + w.s.hosts[from..].find('\n').unwrap();
+        w.s.hosts.replace_range(from..to, &format!("api = 'unix:{}'", d.socket().display()));
+    }
+    let wires = w.wires.take().unwrap();
+    w.s.apply(PLAIN);
+    assert!(come_through(&wires, 20));
+    w.moved("west");
+    assert!(come_through(&wires, 20));
+    // By another address of the other end, the node being there.
+    let lab = |away: &str| PLAIN.replace("ports =", &format!("away = '{away}'\nports ="));
+    assert!(w.s.apply(&lab("west")).contains("nothing differs"));
+    w.s.hosts = w.s.hosts.replace(
+        &format!("tunnel = '{}'", address(61)),
+        &format!("tunnel = '{}:4790'", address(61)),
+    );
+    let told = w.s.apply(&lab("west"));
+    assert!(told.contains("~ red/s1: 2 ways between east and west, by other ends"), "{told}");
+    assert!(come_through(&wires, 20), "by the other address");
+    assert!(w.s.apply(&lab("west")).contains("nothing differs"));
+    // To a third host when that has died.
+    w.west.signal(rustix::process::Signal::KILL);
+    w.west.end();
+    let out = w.s.ask(&["net", "migrate", "red", "s1", "--to", "north"]);
+    assert!(out.contains("> red/s1: from west to north, as it was when it left its own"), "{out}");
+    assert!(come_through(&wires, 20), "at the third host");
+    let v = w.at_east();
+    assert_eq!(v["phase"], "away");
+    let back = w.moved("east");
+    assert_eq!((&back["lost"], &back["sent"]), (&Value::from(0), &back["received"]), "{back}");
+    assert!(back["sent"].as_u64().unwrap() >= 20, "{back}");
+    assert!(come_through(&wires, 20), "at home");
+    // A node that is not where it shall be any more is seen.
+    w.moved("north");
+    let body = north.json(&["show"])["vdps"][1]["vid"].to_string();
+    north.ask(&["vdp", "delete", &body]);
+    let told = w.s.apply(&lab("north"));
+    assert!(
+        told.contains("> red/s1: from east to north, where it is not: as it was when it left"),
+        "{told}"
+    );
+    assert!(come_through(&wires, 20), "made anew there");
+    assert!(w.s.apply(&lab("north")).contains("nothing differs"));
+    w.moved("east");
+    assert!(come_through(&wires, 20));
+    north.stop();
+    w.east.stop();
+    drop(w.west);
+}
+
 const SWITCH: &str = "[[network]]\nname = 'red'\ncontrollers = ['tcp:CONTROLLER']\n\
                       [[network.node]]\nname = 's1'\nhost = 'east'\nports = ['e1', 'e2']\n\
                       openflow = { listen = ['ptcp:0'] }\n";
