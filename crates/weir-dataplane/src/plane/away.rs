@@ -219,11 +219,18 @@ impl DataPlane {
             if to == Path::Fast {
                 self.take_copies_back(vid, channel);
             }
+            self.learn_again(vid);
             self.let_in(vid, Time::Left, since);
         } else if time == Time::Up {
             a.told.given_up += 1;
             self.turn_away(vid);
         }
+    }
+
+    /// What its programs knew of who is behind its ports is as old as its way out: they learn again.
+    fn learn_again(&self, vid: Vid) {
+        // One that is being deleted has no slow path any more that could be told.
+        let _ = self.post(vid, |slot| slot.forget_ports());
     }
 
     /// A VDP that was to come back stays away.

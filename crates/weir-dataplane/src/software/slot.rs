@@ -144,6 +144,13 @@ impl Slot {
         self.program_ports = ports.iter().map(|p| p.port).collect();
         self.ports = ports.into();
     }
+    /// Has programs forget whom they know behind the slot's ports.
+    pub(crate) fn forget_ports(&mut self) {
+        let ports = self.ports.iter().map(|p| p.port.no);
+        for program in self.program.iter_mut().chain(&mut self.own_stack) {
+            ports.clone().for_each(|no| program.forget_port(no));
+        }
+    }
     /// How many frames its programs may keep, where `all` are kept on a channel of so many places.
     #[inline]
     pub(super) fn most_kept(&self, all: usize, places: usize) -> usize {

@@ -473,6 +473,80 @@ fn ways_and_ports_that_are_made_anew_are_followed() {
     t.check();
 }
 
+/// A switch with three ports that learns, at home.
+struct Learns {
+    home: DataPlane,
+    far: Vec<PortId>,
+    wires: Vec<Tube>,
+    clock: u64,
+}
+
+impl Learns {
+    fn new(path: Path) -> Self {
+        let mut home = DataPlane::new(Config::default()).unwrap();
+        let (mut ids, mut wires) = (Vec::new(), Vec::new());
+        for n in 0..6 {
+            let (a, b) = Tube::pair();
+            ids.push(home.add_port(&format!("p{n}"), Box::new(a)).unwrap());
+            wires.push(b);
+        }
+        let far = ids.split_off(3);
+        let by = |p: &PortId| Match::any().with(weir_classify::Field::InPort, u128::from(p.0));
+        let mut spec = VdpSpec::new(VID, "learns");
+        spec.mapping = ids.iter().map(|p| MappingRule { matcher: by(p), priority: 1 }).collect();
+        spec.ports = (1..).map(PortNo).zip(ids).collect();
+        spec.program = Some(Box::new(programs::learning::LearningSwitch::default()));
+        spec.path = path;
+        home.create_vdp(spec).unwrap();
+        home.set_default(VID, &[Action::ToChannel]).unwrap();
+        Self { home, far, wires, clock: 0 }
+    }
+    fn rounds(&mut self, n: usize) {
+        for _ in 0..n {
+            self.clock += 10_000;
+            self.home.poll(Nanos(self.clock));
+        }
+    }
+    /// Which of the other ports a frame between two stations comes out of, by its own port.
+    fn send(&mut self, by: usize, from: u8, to: u8) -> Vec<usize> {
+        let mut f = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0, 0x45];
+        f.resize(64, 0);
+        self.wires[by].out.lock().unwrap().push_back(f);
+        self.rounds(50);
+        let came =
+            |n: &usize| !std::mem::take(&mut *self.wires[*n].back.lock().unwrap()).is_empty();
+        (0..3).filter(came).collect()
+    }
+    fn goes(&mut self) {
+        self.home.send_away(VID, &self.far, LIMIT).unwrap();
+        self.rounds(5_000);
+        assert_eq!(self.home.phase(VID).unwrap(), Phase::Away);
+    }
+    fn comes(&mut self, path: Path) {
+        self.home.hold_for_return(VID, LIMIT).unwrap();
+        self.home.bring_back(VID, path, 0).unwrap();
+        self.rounds(50);
+        self.home.end_away(VID).unwrap();
+    }
+}
+
+#[test]
+fn a_learning_switch_that_is_back_learns_again() {
+    for path in [Path::Slow, Path::Fast] {
+        let mut t = Learns::new(path);
+        assert_eq!(t.send(0, 1, 2), [1, 2]);
+        assert_eq!(t.send(1, 2, 1), [0]);
+        // One that could not leave knows what it knew: a frame waits at a port of its own.
+        assert!(t.home.send_away(VID, &t.far[..2], LIMIT).is_err());
+        assert_eq!(t.send(1, 2, 1), [0]);
+        t.goes();
+        t.comes(path);
+        // Whoever was behind a port may be behind another by now.
+        assert_eq!(t.send(1, 2, 1), [0, 2], "{path:?}");
+        assert_eq!(t.send(0, 1, 2), [1]);
+    }
+}
+
 /// What a port has counted that goes is not what was handed on and came back.
 #[test]
 fn a_port_that_goes_while_it_is_away_takes_no_counts_along() {
