@@ -114,6 +114,39 @@ fn tenants_with_the_same_addresses_share_a_socket_and_nothing_else() {
     }
 }
 
+/// Waits until the second end has a link, while the first stands for a port with such a one.
+fn stands(ends: &mut [Vxlan; 2], pools: &mut [Pool; 2], link: LinkState) {
+    let (begun, mut burst) = (Instant::now(), Burst::new());
+    while ends[1].link(&mut pools[1]) != link {
+        assert!(begun.elapsed() < LIMIT, "never {link:?}: {:?}", ends[1].fault());
+        ends[0].stand_for(link);
+        for (end, pool) in ends.iter_mut().zip(pools.iter_mut()) {
+            end.rx(pool, &mut burst);
+            assert!(burst.is_empty(), "what is said of links is no frame of a tenant's");
+            end.flush(pool);
+        }
+    }
+}
+
+/// An end is down while the port is that the other one stands for, whether ways are probed or not.
+#[test]
+fn an_end_has_the_link_that_the_other_stands_for() {
+    let [a, b] = two();
+    let mut pools = [(); 2].map(|()| Pool::new(256, 2048).unwrap());
+    for more in [",key=7", ",key=7,probe_ms=10", ",link=e1,key=7"] {
+        let mut ends = [end(5, [a, b], more, &pools[0]), end(5, [b, a], more, &pools[1])];
+        stands(&mut ends, &mut pools, LinkState::Up);
+        stands(&mut ends, &mut pools, LinkState::Down);
+        assert_eq!(ends[1].fault().as_deref(), Some("the port at its other end is down"));
+        // The first one is up, and frames come all the same.
+        assert_eq!(ends[0].link(&mut pools[0]), LinkState::Up);
+        send(&mut ends[0], &mut pools[0], &[frame(1, 60)]);
+        assert_eq!(receive(&mut [&mut ends[1]], &mut pools[1], 1)[0].len(), 1);
+        stands(&mut ends, &mut pools, LinkState::Up);
+        ends.iter_mut().zip(&mut pools).for_each(|(end, pool)| end.close(pool));
+    }
+}
+
 #[test]
 fn what_is_nobodys_is_counted_and_nothing_else_happens() {
     let [a, b] = two();

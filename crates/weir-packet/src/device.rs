@@ -242,6 +242,10 @@ pub trait Device: Send {
     /// call to come back.
     fn link(&mut self, pool: &mut Pool) -> LinkState;
 
+    /// Says the link of the port that frames go on by, or come from, beyond this one. A tunnel's end tells the other end, whose
+    /// [`Device::link`] is down then. Called a few times a second, by whoever joins two ports.
+    fn stand_for(&mut self, _link: LinkState) {}
+
     /// Appends received frames to `burst` until it is full or nothing is there; says how many.
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize;
 

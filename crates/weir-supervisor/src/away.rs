@@ -146,8 +146,10 @@ pub fn body(
             let name = format!("{first}{i}");
             // Drawn by the name: the same whenever it is asked for.
             let vni = digest(&name) % 0xff_fffe + 1;
+            // What both ends know and no tenant can: by it the body hears of the links of the node's ports.
+            let key = digest(&format!("{store:x} {name} links"));
             let device = |local: SocketAddr, remote: SocketAddr| {
-                format!("vxlan:{vni},remote={remote},local={local}{mtu}")
+                format!("vxlan:{vni},remote={remote},local={local}{mtu},key={key:016x}")
             };
             Tunnel { at_home: device(here, there), at_body: device(there, here), name }
         })
@@ -365,8 +367,8 @@ mod tests {
         let b = asked(&lab, &observed).unwrap();
         assert_eq!((b.home.clone(), b.tunnels.len()), (("east".to_owned(), 3), 2));
         assert_ne!(b.tunnels[0], b.tunnels[1]);
-        assert!(b.tunnels[0].at_home.ends_with(",remote=192.0.2.2:4789,local=192.0.2.1:4789"));
-        assert!(b.tunnels[0].at_body.ends_with(",remote=192.0.2.1:4789,local=192.0.2.2:4789"));
+        assert!(b.tunnels[0].at_home.contains(",remote=192.0.2.2:4789,local=192.0.2.1:4789,key="));
+        assert!(b.tunnels[0].at_body.contains(",remote=192.0.2.1:4789,local=192.0.2.2:4789,key="));
         for what in ["name = \"red.s1\"", "datapath_id = \"0000020aa4beb36d\"", "red/s1~"] {
             assert!(b.toml.contains(what), "{}", b.toml);
         }

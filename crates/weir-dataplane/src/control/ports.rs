@@ -61,6 +61,7 @@ impl DataPlane {
             feed,
             parked: VecDeque::with_capacity(4 * weir_packet::BURST),
             back_by: None,
+            stands_for: None,
         })));
         self.polled.push(id);
         let mut ports = self.vdp(Vid(0))?.ports.to_vec();
@@ -181,6 +182,7 @@ impl DataPlane {
             });
             changed.extend(state.flatten().map(|l| (id, l)));
         }
+        self.tell_far_ends();
         if differs || !changed.is_empty() {
             self.shorten_not(Ways::All);
         }
@@ -204,6 +206,32 @@ impl DataPlane {
             }
         }
         changed
+    }
+
+    /// Says to the other ends of ports that stand for others here what links these have.
+    fn tell_far_ends(&mut self) {
+        for i in 0..self.polled.len() {
+            let Some(&id) = self.polled.get(i) else { break };
+            let port = |id: PortId| self.ports.get(usize::from(id.0))?.as_deref();
+            let Some(near) = port(id).and_then(|p| p.back_by.or(p.stands_for)) else { continue };
+            // One that has gone takes frames no more than one that is down.
+            let up = port(near).is_some_and(|p| p.tx.is_up());
+            self.with_tx(id, |tx, _, _| tx.device.stand_for(up.into()));
+        }
+    }
+
+    /// Has the other end of a port be told the link of another port here, by which what comes there goes on, and whose that is what
+    /// comes here; or of none.
+    ///
+    /// # Errors
+    /// No such port.
+    pub fn stand_for(&mut self, id: PortId, of: Option<PortId>) -> Result<(), ControlError> {
+        if self.desk.is_some() {
+            return self.everywhere(move |p| p.stand_for(id, of));
+        }
+        let port = self.ports.get_mut(usize::from(id.0)).and_then(Option::as_mut);
+        port.ok_or(ControlError::NoPort(id))?.stands_for = of;
+        Ok(())
     }
 
     /// The worker's frames, for opening devices that are then added as ports.

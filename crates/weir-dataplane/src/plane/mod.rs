@@ -59,6 +59,8 @@ pub struct Port {
     pub parked: VecDeque<ToServer>,
     /// Where frames leave that come by it from the data plane at which their VDP is.
     pub back_by: Option<PortId>,
+    /// Which port's link its other end is told.
+    pub stands_for: Option<PortId>,
 }
 
 /// A channel as the worker has it.

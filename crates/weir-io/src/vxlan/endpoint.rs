@@ -5,7 +5,7 @@
 //! lock is taken once a burst and nobody else waits for it.
 
 use super::header::{HEADER_BYTES, identifier};
-use super::liveness::Probe;
+use super::liveness::{Probe, Said};
 use super::quality::{Echo, Quality, Told};
 use super::settings::Way;
 use crate::offload::checksum::complete_if_partial;
@@ -60,8 +60,8 @@ struct Seat {
     /// Who it is in its own probes.
     me: u64,
     waiting: VecDeque<Frame>,
-    /// By way: whether a probe came since it was last asked, and whether that one says that it hears us.
-    heard: Vec<Option<bool>>,
+    /// By way: whether a probe came since it was last asked, and what that one says.
+    heard: Vec<Option<Said>>,
     /// By way.
     quality: Vec<Quality>,
     counts: Counts,
@@ -188,11 +188,11 @@ impl State {
     }
 
     /// Which ways have brought probes since it was asked last, and what these say.
-    pub(super) fn heard(&mut self, at: usize, mut tell: impl FnMut(usize, bool)) {
+    pub(super) fn heard(&mut self, at: usize, mut tell: impl FnMut(usize, Said)) {
         let seat = self.seats.get_mut(at).and_then(Option::as_mut);
         for (i, h) in seat.into_iter().flat_map(|s| s.heard.iter_mut().enumerate()) {
-            if let Some(hears) = h.take() {
-                tell(i, hears);
+            if let Some(says) = h.take() {
+                tell(i, says);
             }
         }
     }
@@ -277,7 +277,7 @@ impl State {
         let inner = datagram.get(HEADER_BYTES..).unwrap_or_default();
         if let Some(p) = seat.key.and_then(|key| Probe::read(inner, key)) {
             if p.sender != seat.me {
-                seat.heard.get_mut(way).into_iter().for_each(|h| *h = Some(p.hears));
+                seat.heard.get_mut(way).into_iter().for_each(|h| *h = Some(p.says));
                 let now = clock();
                 seat.quality.get_mut(way).into_iter().for_each(|q| q.heard(&p, now));
             }

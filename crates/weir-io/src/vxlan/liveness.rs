@@ -10,7 +10,7 @@
 
 use super::quality::Echo;
 use std::time::Duration;
-use weir_packet::Nanos;
+use weir_packet::{LinkState, Nanos};
 
 /// Intervals without a probe that end a way.
 const SILENT: u64 = 3;
@@ -30,14 +30,37 @@ const VERSION: u8 = 2;
 pub(super) struct Probe {
     /// Drawn by the sender when it was opened: its own come back are not another's.
     pub sender: u64,
-    /// Whether the sender hears us on this way.
-    pub hears: bool,
+    /// What the sender says.
+    pub says: Said,
     /// Its place among the sender's on this way.
     pub number: u64,
     /// When it was sent, in nanoseconds of the sender's clock.
     pub sent: u64,
     /// Of the last one that the sender has heard.
     pub echo: Echo,
+}
+
+/// What an end says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// Whether it hears us on this way.
+    pub hears: bool,
+    /// The link of the port that it stands for.
+    pub link: LinkState,
+}
+
+/// What is said, a bit each. Who knows a bit not says and takes it for none: the link is up.
+const HEARS: u8 = 1;
+const DOWN: u8 = 2;
+
+impl Said {
+    fn flags(self) -> u8 {
+        let bit = |of: bool, bit: u8| if of { bit } else { 0 };
+        bit(self.hears, HEARS) | bit(self.link == LinkState::Down, DOWN)
+    }
+    fn read(flags: u8) -> Self {
+        Self { hears: flags & HEARS != 0, link: (flags & DOWN == 0).into() }
+    }
 }
 
 /// Where things stand in a probe.
@@ -57,7 +80,7 @@ impl Probe {
         b[12..14].copy_from_slice(&TYPE);
         b[KEY].copy_from_slice(&key.to_be_bytes());
         b[SENDER].copy_from_slice(&self.sender.to_be_bytes());
-        b[30..32].copy_from_slice(&[VERSION, u8::from(self.hears)]);
+        b[30..32].copy_from_slice(&[VERSION, self.says.flags()]);
         b[NUMBER].copy_from_slice(&self.number.to_be_bytes());
         b[SENT].copy_from_slice(&self.sent.to_be_bytes());
         b[ECHO].copy_from_slice(&self.echo.sent.to_be_bytes());
@@ -78,8 +101,8 @@ impl Probe {
         let ours = version == VERSION && word(KEY)? == key;
         let held = u32::from_be_bytes(frame.get(HELD)?.try_into().ok()?);
         let echo = Echo { sent: word(ECHO)?, held };
-        let (sender, hears) = (word(SENDER)?, flags & 1 != 0);
-        let probe = Self { sender, hears, number: word(NUMBER)?, sent: word(SENT)?, echo };
+        let (sender, says) = (word(SENDER)?, Said::read(flags));
+        let probe = Self { sender, says, number: word(NUMBER)?, sent: word(SENT)?, echo };
         ours.then_some(probe)
     }
 }
@@ -119,6 +142,11 @@ impl Liveness {
             }
             (w.heard, w.hears_us) = (Some(now), hears_us);
         }
+    }
+
+    /// Something is to be said at once.
+    pub(super) fn hurry(&mut self) {
+        self.next = Nanos(0);
     }
 
     /// Whether way `i` is heard.
@@ -249,11 +277,12 @@ mod tests {
     proptest! {
         #[test]
         fn probes_are_read_as_written_with_the_key_alone(
-            (sender, key, other) in any::<(u64, u64, u64)>(), hears in any::<bool>(),
+            (sender, key, other) in any::<(u64, u64, u64)>(), (hears, up) in any::<(bool, bool)>(),
             (number, sent) in any::<(u64, u64)>(), (echoed, held) in any::<(u64, u32)>(),
             cut in 0..PROBE_BYTES,
         ) {
-            let p = Probe { sender, hears, number, sent, echo: Echo { sent: echoed, held } };
+            let says = Said { hears, link: up.into() };
+            let p = Probe { sender, says, number, sent, echo: Echo { sent: echoed, held } };
             let f = p.frame(key);
             prop_assert_eq!(Probe::read(&f, key), Some(p));
             prop_assert_eq!(Probe::read(&f[..cut], key), None);

@@ -26,7 +26,7 @@ pub use settings::{MAX_WAYS, Settings, UDP_PORT, Way};
 use crate::sys::udp::{self, Address};
 use endpoint::{Endpoint, Guest, clock};
 use header::HEADER_BYTES;
-use liveness::{Liveness, Probe};
+use liveness::{Liveness, Probe, Said};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
@@ -55,6 +55,9 @@ pub struct Vxlan {
     up: LinkState,
     fault: Option<String>,
     liveness: Option<Liveness>,
+    /// The link of what this end stands for, and of what the other does.
+    stands: LinkState,
+    theirs: LinkState,
     /// Probes sent on each way.
     probes: u64,
     /// Who it is in its own probes.
@@ -86,7 +89,7 @@ impl Vxlan {
             },
         })?;
         let me = RandomState::new().build_hasher().finish();
-        let key = settings.probe.map(|_| settings.key);
+        let key = settings.key.or(settings.probe.map(|_| 0));
         let at = endpoint.state().sit(&Guest { ways: &settings.ways, key, me }).map_err(|vni| {
             setting(format!("network identifier {vni} is another port's at {local}: give another"))
         })?;
@@ -101,6 +104,8 @@ impl Vxlan {
             caps: Caps::new(0, Feed::Overflows),
             up: LinkState::Up,
             fault: None,
+            stands: LinkState::Up,
+            theirs: LinkState::Up,
             probes: 0,
             me,
             tx_errors: 0,
@@ -140,8 +145,17 @@ impl Vxlan {
             (!list.is_empty()).then(|| format!("silent: {}; {taken} is taken", list.join(", ")))
         });
         let alive = self.liveness.as_ref().is_none_or(Liveness::any_up);
-        self.up = (reachable && alive).into();
-        self.fault = trouble.or(silent);
+        let leads_on = self.theirs == LinkState::Up;
+        self.up = (reachable && alive && leads_on).into();
+        let beyond = || (!leads_on).then(|| "the port at its other end is down".to_owned());
+        self.fault = trouble.or(silent).or_else(beyond);
+    }
+
+    /// What the other end has said since it was asked last, where nobody probes.
+    fn hear(&mut self) {
+        let (None, Some(e)) = (&self.liveness, &self.endpoint) else { return };
+        let theirs = &mut self.theirs;
+        e.state().heard(self.at, |_, says| *theirs = says.link);
     }
 
     /// Sends probes when they are due, and looks which way is to be taken.
@@ -149,14 +163,26 @@ impl Vxlan {
         let (Some(l), Some(e)) = (&mut self.liveness, &self.endpoint) else { return };
         let now = clock();
         let mut state = e.state();
-        state.heard(self.at, |way, hears| l.heard(way, hears, now));
-        if !l.tick(now) {
-            return;
+        let theirs = &mut self.theirs;
+        state.heard(self.at, |way, says| {
+            *theirs = says.link;
+            l.heard(way, says.hears, now);
+        });
+        if l.tick(now) {
+            drop(state);
+            self.say(now);
         }
+    }
+
+    /// Sends a probe on each way.
+    fn say(&mut self, now: Nanos) {
+        let Some(e) = &self.endpoint else { return };
+        let mut state = e.state();
         for (i, w) in self.ways.iter().enumerate() {
-            let (hears, echo) = (l.hears(i, now), state.echo(self.at, i, now));
-            let probe = Probe { sender: self.me, hears, number: self.probes, sent: now.0, echo };
-            let frame = probe.frame(self.settings.key);
+            let hears = self.liveness.as_ref().is_some_and(|l| l.hears(i, now));
+            let (says, echo) = (Said { hears, link: self.stands }, state.echo(self.at, i, now));
+            let probe = Probe { sender: self.me, says, number: self.probes, sent: now.0, echo };
+            let frame = probe.frame(self.settings.key.unwrap_or(0));
             // One that is lost is what probes are for.
             let _ = state.tx.send(&e.socket, w, [&frame[..]].into_iter());
         }
@@ -171,10 +197,22 @@ impl Device for Vxlan {
     fn caps(&self) -> Caps {
         self.caps
     }
-    /// Down without a route, and, where ways are probed, while none of them is alive.
+    /// Down without a route, and, where ways are probed, while none of them is alive; and while what the other end stands for is.
     fn link(&mut self, pool: &mut Pool) -> LinkState {
+        self.hear();
         self.look(pool);
         self.up
+    }
+    fn stand_for(&mut self, link: LinkState) {
+        let changes = std::mem::replace(&mut self.stands, link) != link;
+        match &mut self.liveness {
+            // Each probe says it.
+            Some(l) if changes => l.hurry(),
+            Some(_) => {}
+            // One that is lost is followed by the next time that it is said.
+            None if self.settings.key.is_some() => self.say(clock()),
+            None => {}
+        }
     }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         let Some(e) = &self.endpoint else { return 0 };

@@ -107,13 +107,15 @@ fn there_and_back(echo: Echo, at: Nanos) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::liveness::Said;
     use super::*;
     use proptest::prelude::*;
+    use weir_packet::LinkState;
 
     const US: u64 = 1_000;
 
     fn probe(number: u64, sent: u64, echo: Echo) -> Probe {
-        Probe { sender: 7, hears: true, number, sent, echo }
+        Probe { sender: 7, says: Said { hears: true, link: LinkState::Up }, number, sent, echo }
     }
 
     /// Two ends, whose clocks differ, 300 us apart one way and 500 us the other.

@@ -38,8 +38,11 @@ pub struct Settings {
     pub mtu: Option<usize>,
     /// How often each way is probed, if at all.
     pub probe: Option<Duration>,
-    /// What both ends know, and probes carry.
-    pub key: u64,
+    /// What both ends know, and probes carry. Where it is said and ways are not probed, ends tell each other no more than the links that
+    /// they stand for.
+    pub key: Option<u64>,
+    /// The port here whose link the other end is told.
+    pub link: Option<String>,
 }
 
 fn number<T: FromStr + PartialOrd + fmt::Display>(
@@ -73,7 +76,7 @@ impl FromStr for Settings {
         let mut parts = text.split(',');
         let vni = number("network identifier", parts.next().unwrap_or_default(), &(0..=MAX_VNI))?;
         let (mut remote, mut local, mut mtu, mut probe, mut key) = (None, None, None, None, None);
-        let mut backups = Vec::new();
+        let (mut link, mut backups) = (None, Vec::new());
         for part in parts {
             let (name, value) = part
                 .split_once('=')
@@ -88,6 +91,7 @@ impl FromStr for Settings {
                     key.replace(read.map_err(|_| format!("key '{value}': 16 hexadecimal digits"))?)
                         .is_some()
                 }
+                "link" => link.replace(value.to_owned()).is_some(),
                 "backup" => {
                     let (vni, to) = value
                         .split_once('@')
@@ -97,7 +101,7 @@ impl FromStr for Settings {
                     false
                 }
                 _ => {
-                    let known = "remote, local, mtu, backup, probe_ms and key";
+                    let known = "remote, local, mtu, backup, probe_ms, key and link";
                     return Err(format!("'{name}' is nothing a tunnel knows: {known}"));
                 }
             };
@@ -129,7 +133,7 @@ impl FromStr for Settings {
         }
         let wanted = probe.or((ways.len() > 1).then_some(PROBE_MS));
         let probe = wanted.map(Duration::from_millis);
-        Ok(Self { local, ways, mtu, probe, key: key.unwrap_or(0) })
+        Ok(Self { local, ways, mtu, probe, key, link })
     }
 }
 
@@ -142,10 +146,13 @@ mod tests {
         let s: Settings = "7,remote=192.0.2.2".parse().unwrap();
         assert_eq!(s.local, "127.0.0.1:4789".parse().unwrap());
         assert_eq!(s.ways, [Way { vni: 7, remote: "192.0.2.2:4789".parse().unwrap() }]);
-        assert_eq!((s.mtu, s.probe, s.key), (None, None, 0));
+        assert_eq!((s.mtu, s.probe, s.key), (None, None, None));
         let all = "1,remote=[fd00::2]:9,local=fd00::1,mtu=1500,probe_ms=20,key=ff,backup=2@fd00::3";
         let s: Settings = all.parse().unwrap();
-        assert_eq!((s.mtu, s.probe, s.key), (Some(1500), Some(Duration::from_millis(20)), 255));
+        assert_eq!(
+            (s.mtu, s.probe, s.key),
+            (Some(1500), Some(Duration::from_millis(20)), Some(255))
+        );
         assert_eq!(s.ways[1], Way { vni: 2, remote: "[fd00::3]:4789".parse().unwrap() });
         let s: Settings = "1,remote=127.0.0.2,backup=2@127.0.0.2".parse().unwrap();
         assert_eq!(s.probe, Some(Duration::from_millis(PROBE_MS)));

@@ -67,9 +67,14 @@ pub(super) fn made(lab: &Lab, links: &Links, store: u64) -> Made {
             let own = Own { lab, store, network: &n.name, link, at: &t.at };
             let probe = t.link.probe_ms.or((place.ways.len() > 1).then_some(100));
             let back: Vec<WayPlace> = place.ways.iter().map(reversed).collect();
-            let ends = t.hosts.iter().zip(&t.ends).zip([&place.ways, &back]);
-            for ((host, name), ways) in ends {
-                if let Some(device) = own.end(ways, probe) {
+            // A port on another host is down at its node when it is down there.
+            let stands = match t.far {
+                Some((_, far)) => [StandsFor::Node, StandsFor::Port(far.port)],
+                None => [StandsFor::Link; 2],
+            };
+            let ends = t.hosts.iter().zip(&t.ends).zip([&place.ways, &back]).zip(stands);
+            for (((host, name), ways), stands) in ends {
+                if let Some(device) = own.end(ways, probe, stands) {
                     laid.ports.push(own.port(host, name.clone(), device));
                 }
             }
@@ -110,6 +115,17 @@ pub(crate) fn mtu_between(lab: &Lab, a: &str, b: &str) -> Option<u32> {
     lab.link.iter().find(joins)?.mtu
 }
 
+/// What is at an end.
+#[derive(Clone, Copy, Debug)]
+enum StandsFor<'l> {
+    /// A node, which goes on where the other end's does.
+    Link,
+    /// A node, one of whose ports is at the other end.
+    Node,
+    /// That port.
+    Port(&'l str),
+}
+
 /// The link that something is made for.
 struct Own<'l> {
     lab: &'l Lab,
@@ -135,7 +151,7 @@ impl Own<'_> {
     }
 
     /// The device of the end at the first host of these ways.
-    fn end(&self, ways: &[WayPlace], probe_ms: Option<u32>) -> Option<String> {
+    fn end(&self, ways: &[WayPlace], probe_ms: Option<u32>, at: StandsFor<'_>) -> Option<String> {
         let first = ways.first()?;
         let hop = |w: &WayPlace| Some((*w.vnis.first()?, self.address(w.hosts.get(1)?)?));
         let (vni, remote) = hop(first)?;
@@ -153,9 +169,15 @@ impl Own<'_> {
             device.push_str(&format!(",backup={vni}@{remote}"));
         }
         if let Some(ms) = probe_ms {
+            device.push_str(&format!(",probe_ms={ms}"));
+        }
+        if let StandsFor::Port(port) = at {
+            device.push_str(&format!(",link={port}"));
+        }
+        if probe_ms.is_some() || !matches!(at, StandsFor::Link) {
             // What both ends know and no tenant can: the store's number is in it.
             let key = digest(&format!("{:x} {}/{} probe", self.store, self.network, self.link));
-            device.push_str(&format!(",probe_ms={ms},key={key:016x}"));
+            device.push_str(&format!(",key={key:016x}"));
         }
         Some(device)
     }

@@ -23,6 +23,7 @@ use weir_io::af_xdp::Umem;
 use weir_io::memory::Memory;
 use weir_io::open::{Kind, PortSpec};
 use weir_io::patience::{Again, patiently};
+use weir_io::vxlan::Settings;
 use weir_packet::{PoolError, PortId};
 pub use work::Work;
 
@@ -522,7 +523,21 @@ fn add_port(
     let taken = handed_on_by(plane, model, &p.name, id);
     let taken = taken.map_err(|(e, whose)| failed(e.into(), &p.place, whose));
     model.plan.ports.push(p);
+    stand_for(plane, model);
     taken
+}
+
+/// Has ends of tunnels tell the other ends the links of the ports that they name, as far as these are there.
+fn stand_for(plane: &mut DataPlane, model: &Model) {
+    for p in model.plan.ports.iter().filter(|p| p.spec.kind == Kind::Vxlan) {
+        let told = p.spec.target.parse::<Settings>().ok().and_then(|s| s.link);
+        let (Some(id), Some(name)) = (model.ids.get(&p.name), told) else { continue };
+        // One that is not there is down: it keeps the number that it had.
+        if let Some(of) = model.ids.get(&name) {
+            // The port is there: it has a number.
+            let _ = plane.stand_for(*id, Some(*of));
+        }
+    }
 }
 
 /// Has VDPs that are away hand frames on by a port that has come anew, where they did by one of its name.

@@ -2,6 +2,7 @@
 //! duplicated or reordered, and the controller's connection goes on.
 
 mod gate;
+mod links;
 mod rate;
 
 use super::certificates::Authority;

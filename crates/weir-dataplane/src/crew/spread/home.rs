@@ -236,6 +236,9 @@ impl Device for Home {
         self.shared.ended.store(self.exhausted(), Release);
         link
     }
+    fn stand_for(&mut self, link: LinkState) {
+        self.inner.stand_for(link);
+    }
     fn rx(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         if self.shared.is_closing() {
             self.give_up(pool);
