@@ -310,9 +310,11 @@ fn openflow(o: &SwitchItem, line: &mut impl FnMut(&str, String)) {
 }
 
 fn connection(c: &ConnectionItem) -> String {
-    let version = match &c.version {
-        Some(v) => format!("OpenFlow {v}, {}", c.role),
-        None => "no version yet".to_owned(),
+    let version = match (&c.version, &c.by) {
+        (Some(v), Some(by)) => format!("OpenFlow {v}, by way of {by}"),
+        (None, Some(by)) => format!("by way of {by}"),
+        (Some(v), None) => format!("OpenFlow {v}, {}", c.role),
+        (None, None) => "no version yet".to_owned(),
     };
     format!(
         "{} for {} s: {version}; messages {} in, {} out; errors {} in, {} out; {} dropped",

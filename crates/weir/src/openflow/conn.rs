@@ -41,6 +41,12 @@ pub struct Conn {
     pub version: Cell<Option<Version>>,
     /// The role it was told last.
     pub role: Cell<Role>,
+    /// Messages that came, and that went, before it was what it is now: its switch was elsewhere meanwhile.
+    pub before: (u64, u64),
+    /// Messages of it that another node had, where its switch is.
+    pub elsewhere: Cell<(u64, u64)>,
+    /// That node's address, while its bytes go there.
+    pub by: RefCell<Option<String>>,
     waker: RefCell<Option<Waker>>,
     stop: RefCell<Option<String>>,
 }
@@ -50,7 +56,8 @@ impl Conn {
     pub fn messages(&self) -> (u64, u64) {
         let channel = self.channel.borrow();
         let s = channel.stats();
-        (s.received.iter().sum(), s.sent.iter().sum())
+        let here = (s.received.iter().sum(), s.sent.iter().sum());
+        [self.before, self.elsewhere.get()].into_iter().fold(here, |a, b| (a.0 + b.0, a.1 + b.1))
     }
     /// A connection that was just made.
     pub fn new(
@@ -70,6 +77,9 @@ impl Conn {
             channel: RefCell::new(Channel::new(channel(how), since_start(now))),
             version: Cell::new(None),
             role: Cell::new(Role::Equal),
+            before: (0, 0),
+            elsewhere: Cell::default(),
+            by: RefCell::default(),
             waker: RefCell::new(None),
             stop: RefCell::new(None),
         }
@@ -92,6 +102,12 @@ impl Conn {
             role: Cell::new(s.role()),
             ..Self::new(id, endpoint, peer, s.purpose(), how, now)
         }
+    }
+
+    /// The same connection as another one, which it goes on from.
+    #[must_use]
+    pub fn after(self, old: &Self) -> Self {
+        Self { since: old.since, before: old.messages(), ..self }
     }
 
     /// Remembers whom to wake.

@@ -48,14 +48,16 @@ pub async fn run(
     let mut was_up = state.is_some();
     loop {
         if let (Some(peer), None) = (vdp.goes_to(), &state) {
-            match relayed(vdp, &conn, &mut stream, &peer).await {
+            match relayed(vdp, &conn, &mut stream, &peer, &up).await {
                 Ok(s) => state = s,
                 Err(why) => return Ended { why, was_up: true },
             }
+            was_up |= conn.version.get().is_some();
         }
         if let Some(s) = &state {
             let (endpoint, peer, now) = (conn.endpoint, conn.peer.clone(), vdp.common.clock.now());
-            conn = Rc::new(Conn::resumed(conn.id, endpoint, peer, s, &vdp.how.get(), now));
+            let resumed = Conn::resumed(conn.id, endpoint, peer, s, &vdp.how.get(), now);
+            conn = Rc::new(resumed.after(&conn));
         }
         vdp.enter(Rc::clone(&conn), state.take().as_ref());
         let mut s = Session {
@@ -101,6 +103,7 @@ async fn relayed(
     conn: &Rc<Conn>,
     stream: &mut Stream,
     peer: &PeerRef,
+    told: &impl Fn(Version),
 ) -> Result<Option<State>, String> {
     // From here on whoever has connections come home waits for this one.
     vdp.departs(conn);
@@ -118,8 +121,8 @@ async fn relayed(
         Ok(mut up) => up.greet(&hello).await.map(|()| up),
         Err(e) => Err(e.why().to_owned()),
     };
-    let up = match (greeted, hello.state) {
-        (Ok(up), _) => up,
+    let (up, input) = match (greeted, hello.state) {
+        (Ok(up), s) => (up, s.map(|s| s.input).unwrap_or_default()),
         (Err(why), None) => {
             vdp.came_back(conn);
             return Err(format!("{}: {why}", peer.at));
@@ -130,8 +133,8 @@ async fn relayed(
             return stays(vdp, conn, Some(s));
         }
     };
-    vdp.relays(conn);
-    let over = up.run(conn, stream).await;
+    vdp.relays(conn, peer);
+    let over = up.run(conn, stream, &input, told).await;
     vdp.relays_no_more(conn);
     match over {
         Over::Ended(why) => Err(why),

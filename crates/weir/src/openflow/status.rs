@@ -66,11 +66,14 @@ pub struct ConnectionItem {
     pub peer: String,
     /// How long it has been there.
     pub for_ms: u64,
+    /// The node that its bytes go on to, where its switch is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// "1.0", "1.3", or nothing yet.
     pub version: Option<String>,
     /// "controller" or "tool".
     pub purpose: String,
-    /// "equal", "master" or "slave".
+    /// "equal", "master" or "slave"; "unknown" while its switch is at another node, which knows it.
     pub role: String,
     /// Messages that came.
     pub messages_in: u64,
@@ -91,11 +94,12 @@ pub struct ConnectionItem {
 /// What there is of a switch.
 pub fn of(e: &Entry) -> SwitchItem {
     let now = e.vdp.common.clock.now();
+    let relayed = e.vdp.relayed();
     e.vdp.look(|switch, conns, _| {
         let dropped = |c: &Conn| c.channel.borrow().stats().dropped[Kind::PacketIn as usize];
         let at_conns: u64 = conns.values().map(|c| dropped(c)).sum();
         let item = |p: &Endpoint| {
-            let mine = conns.values().filter(|c| c.endpoint == p.id);
+            let mine = conns.values().chain(&relayed).filter(|c| c.endpoint == p.id);
             endpoint(p, mine.map(|c| connection(c, now)).collect(), now)
         };
         let (controllers, listeners): (Vec<_>, Vec<_>) =
@@ -138,6 +142,8 @@ fn endpoint(p: &Endpoint, connections: Vec<ConnectionItem>, now: Nanos) -> Endpo
 fn connection(c: &Conn, now: Nanos) -> ConnectionItem {
     let channel = c.channel.borrow();
     let s = channel.stats();
+    let (messages_in, messages_out) = c.messages();
+    let by = c.by.borrow().clone();
     ConnectionItem {
         peer: c.peer.clone(),
         for_ms: now.since(c.since).0 / 1_000_000,
@@ -147,14 +153,16 @@ fn connection(c: &Conn, now: Nanos) -> ConnectionItem {
             Purpose::Management => "tool",
         }
         .to_owned(),
-        role: match c.role.get() {
-            Role::Master => "master",
-            Role::Slave => "slave",
-            Role::Equal | Role::NoChange => "equal",
+        role: match (&by, c.role.get()) {
+            (Some(_), _) => "unknown",
+            (None, Role::Master) => "master",
+            (None, Role::Slave) => "slave",
+            (None, Role::Equal | Role::NoChange) => "equal",
         }
         .to_owned(),
-        messages_in: s.received.iter().sum(),
-        messages_out: s.sent.iter().sum(),
+        by,
+        messages_in,
+        messages_out,
         errors_in: s.received[Kind::Error as usize],
         errors_out: s.sent[Kind::Error as usize],
         dropped: s.dropped.iter().sum(),

@@ -205,6 +205,9 @@ impl Vdp {
         if let Some(s) = state {
             inner.switch.take_session(conn.id, &s.session);
         }
+        // What it had before counts with it again.
+        let (came, went) = conn.before;
+        inner.past = (inner.past.0.saturating_sub(came), inner.past.1.saturating_sub(went));
         inner.conns.insert(conn.id, conn);
     }
 
@@ -221,7 +224,8 @@ impl Vdp {
         Some(State { session, input: conn.channel.borrow_mut().let_go() })
     }
     /// Another node has taken a connection up.
-    pub fn relays(&self, _: &Conn) {
+    pub fn relays(&self, conn: &Conn, by: &PeerRef) {
+        *conn.by.borrow_mut() = Some(by.at.clone());
         *self.unreached.borrow_mut() = None;
         self.inner.borrow_mut().taken_up += 1;
     }
@@ -230,6 +234,10 @@ impl Vdp {
         let inner = &mut *self.inner.borrow_mut();
         inner.taken_up = inner.taken_up.saturating_sub(1);
         inner.relayed.remove(&conn.id);
+        *conn.by.borrow_mut() = None;
+        let (came, went) = conn.elsewhere.get();
+        inner.past.0 += came;
+        inner.past.1 += went;
     }
     /// A connection was not taken up elsewhere.
     pub fn came_back(&self, conn: &Conn) {
@@ -414,7 +422,14 @@ impl Vdp {
     pub fn messages(&self) -> (u64, u64) {
         let inner = self.inner.borrow();
         let sum = |sum: (u64, u64), c: (u64, u64)| (sum.0 + c.0, sum.1 + c.1);
-        inner.conns.values().map(|c| c.messages()).fold(inner.past, sum)
+        let elsewhere = inner.relayed.values().map(|c| c.elsewhere.get());
+        inner.conns.values().map(|c| c.messages()).chain(elsewhere).fold(inner.past, sum)
+    }
+
+    /// Connections whose bytes go on to the node where its switch is.
+    pub fn relayed(&self) -> Vec<Rc<Conn>> {
+        let inner = self.inner.borrow();
+        inner.relayed.values().filter(|c| c.by.borrow().is_some()).cloned().collect()
     }
 
     /// Changes something about the switch itself.

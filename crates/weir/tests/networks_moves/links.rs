@@ -77,6 +77,39 @@ fn a_switch_that_is_away_hears_of_links_at_home() {
     is(&mut c, LinkState::Down);
     plug(&w, &ends, 0);
     assert!(is(&mut c, LinkState::Up), "it is told");
+    // What its home says of the connection is so.
+    let shown = w.at_east()["detail"]["openflow"]["controllers"][0].clone();
+    let conn = &shown["connections"][0];
+    assert_eq!((&conn["version"], &conn["role"]), (&"1.3".into(), &"unknown".into()), "{shown}");
+    assert!(conn["by"].is_string() && conn["messages_in"].as_u64() > Some(9), "{shown}");
+    let text = w.s.ask(&["net", "show", "red"]);
+    assert!(text.contains("1 of 1"), "{text}");
+    let text = w.east.ask(&["show", "--vdp", "red.s1"]);
+    assert!(text.contains("OpenFlow 1.3, by way of 127.0.0.1:"), "{text}");
+    assert!(!text.contains("connecting"), "{text}");
+    let counted = |w: &World| {
+        let c = &w.at_east()["detail"]["openflow"]["controllers"][0]["connections"][0];
+        ["messages_in", "messages_out"].map(|k| c[k].as_u64().unwrap())
+    };
+    let before = counted(&w);
+    (0..5).for_each(|_| done(&mut c));
+    let after = counted(&w);
+    assert!(after[0] >= before[0] + 5 && after[1] >= before[1] + 5, "{before:?} {after:?}");
+    // One that comes meanwhile is seen, too, and what was counted stays.
+    w.moved("east");
+    let home = counted(&w);
+    assert!(home[0] >= after[0] && home[1] >= after[1], "{after:?} {home:?}");
+    w.moved("west");
+    drop(c);
+    let mut c = Peer::accept(&listener);
+    patient(c.raw());
+    done(&mut c);
+    w.east.until("its connection is seen", |_| {
+        let c = w.at_east()["detail"]["openflow"]["controllers"][0].clone();
+        c["connections"][0]["version"] == "1.3" && c["connected"].as_u64() >= Some(2)
+    });
+    w.moved("east");
+    done(&mut c);
     w.end();
 }
 

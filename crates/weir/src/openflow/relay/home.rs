@@ -6,6 +6,7 @@
 use super::super::conn::Conn;
 use super::super::stream::Stream;
 use super::super::tls;
+use super::passing::Passing;
 use super::wire::{Kind, put, take};
 use super::{Hello, Peer, State};
 use std::future::poll_fn;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use weir_openflow::model::Version;
 
 /// How long the other node may take to be reached, and to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -134,8 +136,15 @@ impl Upward {
         }
     }
 
-    /// Carries bytes both ways until one end ends it, or the switch comes back.
-    pub async fn run(self, conn: &Conn, controller: &mut Stream) -> Over {
+    /// Carries bytes both ways until one end ends it, or the switch comes back. `input` has gone there already. `told` is told the
+    /// version that they agree on, where that is not known yet.
+    pub async fn run(
+        self,
+        conn: &Conn,
+        controller: &mut Stream,
+        input: &[u8],
+        told: &impl Fn(Version),
+    ) -> Over {
         let mut r = Relay {
             up: self,
             controller,
@@ -144,8 +153,15 @@ impl Upward {
             reads: Reads::Yes,
             ends: None,
             buffer: vec![0; READ].into(),
+            passed: (Passing::of(input), Passing::default()),
+            unheeded: 0,
         };
-        poll_fn(|cx| r.poll(conn, cx)).await
+        poll_fn(|cx| {
+            let over = r.poll(conn, cx);
+            r.tell(conn, told);
+            over
+        })
+        .await
     }
 }
 
@@ -171,9 +187,22 @@ struct Relay<'a> {
     reads: Reads,
     ends: Option<Over>,
     buffer: Box<[u8]>,
+    /// To the switch, and to the controller.
+    passed: (Passing, Passing),
+    /// Messages that have come home unheeded: they are counted when they are heeded.
+    unheeded: u64,
 }
 
 impl Relay<'_> {
+    /// Notes what has gone by.
+    fn tell(&self, conn: &Conn, told: &impl Fn(Version)) {
+        let (out, back) = (&self.passed.0, &self.passed.1);
+        conn.elsewhere.set((out.messages().saturating_sub(self.unheeded), back.messages()));
+        if let (None, Some(version)) = (conn.version.get(), back.version()) {
+            conn.version.set(Some(version));
+            told(version);
+        }
+    }
     fn poll(&mut self, conn: &Conn, cx: &mut Context<'_>) -> Poll<Over> {
         conn.watched_by(cx.waker());
         if let Some(why) = conn.stopped() {
@@ -205,7 +234,9 @@ impl Relay<'_> {
                     (self.reads, moved) = (Reads::No, Moved::Something);
                 }
                 Poll::Ready(Ok(n)) => {
-                    put(Kind::Data, self.buffer.get(..n).unwrap_or_default(), &mut self.out);
+                    let bytes = self.buffer.get(..n).unwrap_or_default();
+                    self.passed.0.pass(bytes);
+                    put(Kind::Data, bytes, &mut self.out);
                     moved = Moved::Something;
                 }
                 Poll::Ready(Err(e)) => return Err(e),
@@ -228,7 +259,10 @@ impl Relay<'_> {
         while let Some((kind, bytes)) = take(&mut self.up.came).map_err(io::Error::other)? {
             moved = Moved::Something;
             match kind {
-                Kind::Data => self.back.extend(bytes),
+                Kind::Data => {
+                    self.passed.1.pass(&bytes);
+                    self.back.extend(bytes);
+                }
                 Kind::Return => {
                     self.reads = Reads::No;
                     put(Kind::Stopped, &[], &mut self.out);
@@ -240,6 +274,7 @@ impl Relay<'_> {
                 Kind::State => {
                     let state = State::from_bytes(&bytes);
                     let state = state.ok_or_else(|| io::Error::other("a state that is none"))?;
+                    self.unheeded = Passing::of(&state.input).messages();
                     self.ends = Some(Over::Home(state));
                 }
                 _ => return Err(io::Error::other("a frame that has no place here")),

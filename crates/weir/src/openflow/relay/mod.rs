@@ -7,6 +7,7 @@
 
 pub mod accept;
 pub mod home;
+pub mod passing;
 pub mod stream;
 pub mod wire;
 
