@@ -263,6 +263,8 @@ impl Mover {
     /// when it left, and what was on its way is lost.
     fn wake_home(&self, nodes: &mut Nodes) -> Result<()> {
         if status(nodes, self.home(), Way::Status {})?.phase == "away" {
+            // First, since who is killed in between is not followed by another that would.
+            ask(nodes, self.home(), Way::LetGo {})?;
             self.resume(nodes)?;
         }
         ask(nodes, self.home(), Way::Home {})?;
@@ -321,6 +323,8 @@ impl Mover {
         // counted at both ends; and whose are not there has not got there.
         let anew = left && !(is_body && b.tunnels.iter().all(is_there));
         if anew {
+            // Where it was it may be still, cut off from us and not from its home.
+            ask(nodes, home, Way::LetGo {})?;
             for t in b.tunnels.iter().filter(|t| is_there(t)) {
                 nodes.ask(home.0, Request::PortDelete { name: t.name.clone() })?;
             }

@@ -43,6 +43,8 @@ pub enum Ask {
     HandOver(Box<Peer>, SyncSender<Answer>),
     /// Have its connections go back to the node that they came from.
     SendBack(SyncSender<Answer>),
+    /// End those of its connections that another node has, which does not give them back.
+    LetGo(SyncSender<Answer>),
     /// Its connections are its own again; those that were relayed have come back.
     Home(SyncSender<Answer>),
     /// Say where connections from another node can come.
@@ -184,6 +186,10 @@ pub async fn serve(e: &mut Entry, reception: &Reception, ask: Ask) {
         Ask::SendBack(to) => {
             e.vdp.send_back();
             spawn_local(wait(Rc::clone(&e.vdp), to, |(here, ..)| here == 0));
+        }
+        Ask::LetGo(to) => {
+            e.vdp.let_go("the node that it was at has been given up");
+            spawn_local(wait(Rc::clone(&e.vdp), to, |(_, under_way, gone)| under_way + gone == 0));
         }
         Ask::Home(to) => {
             e.vdp.set_away(None);

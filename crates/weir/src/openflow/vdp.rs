@@ -275,6 +275,11 @@ impl Vdp {
         *self.away.borrow_mut() = to;
         self.inner.borrow().conns.values().for_each(|c| c.wake());
     }
+    /// Ends connections that go on at another node.
+    pub fn let_go(&self, why: &str) {
+        self.set_away(None);
+        self.inner.borrow().relayed.values().for_each(|c| c.stop(why));
+    }
     /// Whether connections go back to the node that they came from.
     pub fn returns(&self) -> bool {
         self.returns.get() == Returns::Yes

@@ -63,6 +63,8 @@ pub enum Way {
     },
     /// Has its connections go back to where they came from.
     SendBack {},
+    /// Ends its connections that another node has: that one does not give them back.
+    LetGo {},
     /// Has its connections be its own again.
     Home {},
     /// Holds its frames, so that those that were handed on can come back, for at most so long.
@@ -254,7 +256,8 @@ impl Mover<'_> {
             Way::HandOver { at, token } => self.hand_over(at, &token)?,
             Way::SendBack {} if self.switch == Is::Switch => self.ask(Ask::SendBack)?,
             Way::Home {} if self.switch == Is::Switch => self.ask(Ask::Home)?,
-            Way::SendBack {} | Way::Home {} => {}
+            Way::LetGo {} if self.switch == Is::Switch => self.ask(Ask::LetGo)?,
+            Way::SendBack {} | Way::Home {} | Way::LetGo {} => {}
             Way::Hold { ms } => {
                 live.handle().call(move |p| p.hold_for_return(vid, limit(ms)))?.map_err(bad)?;
                 return self.status().map(|i| Some(Item::Moving(i)));

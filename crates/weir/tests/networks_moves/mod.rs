@@ -197,14 +197,17 @@ struct World {
 
 /// Two physical nodes; the ports of one are this test's. `first` numbers this world's addresses.
 fn world(first: u8) -> World {
-    let ca = Authority::new();
+    world_by(first, &Authority::new())
+}
+
+fn world_by(first: u8, ca: &Authority) -> World {
     let (a, b) = (address(first), address(first + 1));
     let wires = (Wire::new(first + 2, 1, &a), Wire::new(first + 3, 2, &a));
     let ports = [("e1", wires.0.device()), ("e2", wires.1.device())];
     let ports: Vec<(&str, &str)> = ports.iter().map(|(n, d)| (*n, d.as_str())).collect();
-    let (east, api) = node_by(weir(), "127.0.0.1", &ports, &ca);
-    let (west, other) = node_by(weir(), "127.0.0.1", &[("w1", "null")], &ca);
-    let mut s = Supervisor::new(&ca, &[("east", &api), ("west", &other)]);
+    let (east, api) = node_by(weir(), "127.0.0.1", &ports, ca);
+    let (west, other) = node_by(weir(), "127.0.0.1", &[("w1", "null")], ca);
+    let mut s = Supervisor::new(ca, &[("east", &api), ("west", &other)]);
     for (api, at) in [(&api, a), (&other, b)] {
         s.hosts = s
             .hosts
@@ -368,25 +371,76 @@ fn come_through(wires: &(Wire, Wire), n: usize) -> bool {
     left == 0
 }
 
+/// The same with a third node, each asked by a door of the supervisor's that can be shut.
+fn three(first: u8) -> (World, Daemon) {
+    let ca = Authority::new();
+    let mut w = world_by(first, &ca);
+    let (north, _) = node_by(weir(), "127.0.0.1", &[("w1", "null")], &ca);
+    let doors = [("east", &w.east), ("west", &w.west), ("north", &north)].map(|(name, d)| {
+        std::os::unix::fs::symlink(d.socket(), w.s.path(&format!("{name}.door"))).unwrap();
+        name
+    });
+    let addresses = [first, first + 1, first + 4].map(address);
+    w.s.hosts = doors
+        .iter()
+        .zip(addresses)
+        .map(|(name, at)| {
+            format!("[[host]]\nname = '{name}'\napi = 'unix:{name}.door'\ntunnel = '{at}'\n")
+        })
+        .collect();
+    (w, north)
+}
+
+/// The connection that stays of those that are made while a switch is on its way.
+fn comes_again(listener: &TcpListener) -> Peer<std::net::TcpStream> {
+    let until = Instant::now() + crate::run_daemon::LIMIT;
+    loop {
+        assert!(Instant::now() < until, "none stays");
+        let (stream, _) = listener.accept().unwrap();
+        patient(&stream);
+        if let Ok(mut c) = Peer::over(stream)
+            && c.barrier().is_ok()
+        {
+            return c;
+        }
+    }
+}
+
+/// A controller that was at a host which the supervisor can't reach any more, and which lives on, goes on where the node does.
+#[test]
+fn controllers_leave_a_host_that_is_cut_off() {
+    let (w, north) = three(90);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap().to_string();
+    w.s.apply(&SWITCH.replace("CONTROLLER", &at));
+    let mut c = Peer::accept(&listener);
+    patient(c.raw());
+    c.send(add(0x0200_0000_0000, 1, 2));
+    done(&mut c);
+    for (there, next) in [("west", "north"), ("north", "east")] {
+        w.moved(there);
+        done(&mut c);
+        std::fs::remove_file(w.s.path(&format!("{there}.door"))).unwrap();
+        w.s.ask(&["net", "migrate", "red", "s1", "--to", next]);
+        while c.next().is_ok() {}
+        c = comes_again(&listener);
+        assert_eq!(c.flows(), 1, "as it was when it left, at {next}");
+        done(&mut c);
+        if next == "north" {
+            w.moved("east");
+            done(&mut c);
+        }
+    }
+    assert_eq!(w.at_east()["phase"], "fast");
+    north.stop();
+    w.end();
+}
+
 /// Whatever becomes of where a node is, frames get to where it shall be: at a third host, by another address, and at a data plane
 /// that was begun anew.
 #[test]
 fn a_node_whose_host_died_goes_on_elsewhere() {
-    let mut w = world(60);
-    let ca = Authority::new();
-    let (north, api) = node_by(weir(), "127.0.0.1", &[("w1", "null")], &ca);
-    drop(api);
-    w.s.hosts += &format!(
-        "[[host]]\nname = 'north'\napi = 'unix:{}'\ntunnel = '{}'\n",
-        north.socket().display(),
-        address(64)
-    );
-    for (name, d) in [("east", &w.east), ("west", &w.west)] {
-        let at = w.s.hosts.find(&format!("name = '{name}'")).unwrap();
-        let from = at + w.s.hosts[at..].find("api = ").unwrap();
-        let to = from + w.s.hosts[from..].find('\n').unwrap();
-        w.s.hosts.replace_range(from..to, &format!("api = 'unix:{}'", d.socket().display()));
-    }
+    let (mut w, north) = three(60);
     let wires = w.wires.take().unwrap();
     w.s.apply(PLAIN);
     assert!(come_through(&wires, 20));
