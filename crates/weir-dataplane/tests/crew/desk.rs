@@ -410,6 +410,8 @@ fn every_method_of_control_says_what_a_desk_does_with_it() {
         "leave_away",
         "end_away",
         "clear_away",
+        "replace_partner",
+        "hand_on_anew",
         "add_gauge",
         // The desk's own: its frames, its slices, its servers, who is told of its ports.
         "pool_mut",
