@@ -29,8 +29,10 @@ pub struct Mend {
 /// What is missing for a node's frames to come to where it shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// It is not there, or its home does not hand it on.
+    /// It is not there.
     Node,
+    /// It is there, and its home, which was begun anew, does not hand it on.
+    Home,
     /// So many of its ports have no tunnel there and back as it shall be.
     Ways(usize),
 }
@@ -42,6 +44,10 @@ impl fmt::Display for Mend {
             Lack::Node => write!(
                 f,
                 "> {network}/{node}: from {home} to {away}, where it is not: as it was when it left"
+            ),
+            Lack::Home => write!(
+                f,
+                "> {network}/{node}: from {home}, which does not hand it on, to {away}: as it is at {home}"
             ),
             Lack::Ways(n) => {
                 let s = if n == 1 { "way" } else { "ways" };
@@ -101,8 +107,10 @@ fn lack(
         .any(|(host, o, _)| host == body.away.0 && o.vid == body.away.1);
     let left = here.vdps.iter().any(|o| o.vid == place.vid && o.moving);
     let has_way = body.tunnels.iter().all(|t| here.made.contains_key(&t.name));
-    if !(known && left && has_way) {
-        return Ok(Some(Lack::Node));
+    match (known, left && has_way) {
+        (true, true) => {}
+        (true, false) => return Ok(Some(Lack::Home)),
+        (false, _) => return Ok(Some(Lack::Node)),
     }
     let as_it_shall_be = |t: &&crate::away::Tunnel| {
         here.devices.get(&t.name) == Some(&t.at_home)

@@ -59,7 +59,7 @@ fn every_mistake_is_named_with_its_place_and_its_cure() {
                 "{HOSTS}[[network]]\nname = 'n'\ncontrollers = ['tcp:127.0.0.1:6653']\n\
                  [[network.node]]\nname = 's'\nhost = 'east'\nopenflow = {{ datapath_id = '00:00:00:00:00:00:00:0A' }}\n\
                  [[network]]\nname = 'm'\n[[network.node]]\nname = 't'\nhost = 'west'\n\
-                 openflow = {{ datapath_id = '000000000000000a', controllers = ['tcp:127.0.0.1:6653'] }}\n"
+                 openflow = {{ datapath_id = '0xa', controllers = ['tcp:127.0.0.1'] }}\n"
             ),
             "network[1].node[0].openflow",
             "node 't' has the datapath id 000000000000000a, as node 's' of network 'n' has",

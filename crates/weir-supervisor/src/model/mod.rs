@@ -264,7 +264,7 @@ pub(crate) fn is_false(b: &bool) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Openflow {
-    /// 16 hexadecimal digits; the data plane's own without it.
+    /// 16 hexadecimal digits; without it one that comes of the names of network and node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datapath_id: Option<String>,
     /// Controllers beside the network's.

@@ -522,14 +522,24 @@ fn add_port(
     }
     let taken = handed_on_by(plane, model, &p.name, id);
     let taken = taken.map_err(|(e, whose)| failed(e.into(), &p.place, whose));
+    let name = p.name.clone();
     model.plan.ports.push(p);
-    stand_for(plane, model);
-    taken
+    if taken.is_err() {
+        // Who asks again is refused again: it must not seem to be there, by which nobody's frames go.
+        let _ = remove_port(plane, model, &name);
+        return taken;
+    }
+    stand_for(plane, model, &name);
+    Ok(())
 }
 
-/// Has ends of tunnels tell the other ends the links of the ports that they name, as far as these are there.
-fn stand_for(plane: &mut DataPlane, model: &Model) {
-    for p in model.plan.ports.iter().filter(|p| p.spec.kind == Kind::Vxlan) {
+/// Has ends of tunnels tell the other ends the links of the ports that they name, as far as these are there and either is this one.
+fn stand_for(plane: &mut DataPlane, model: &Model, one: &str) {
+    let says = format!("link={one}");
+    let concerned = |p: &&PortPlan| {
+        p.spec.kind == Kind::Vxlan && (p.name == one || p.spec.target.contains(&says))
+    };
+    for p in model.plan.ports.iter().filter(concerned) {
         let told = p.spec.target.parse::<Settings>().ok().and_then(|s| s.link);
         let (Some(id), Some(name)) = (model.ids.get(&p.name), told) else { continue };
         // One that is not there is down: it keeps the number that it had.

@@ -153,7 +153,7 @@ impl Redb {
             t.commit()?;
             Ok(())
         };
-        all().map_err(|e| self.system(e))
+        unbroken(&self.shown, all)?.map_err(|e| self.system(e))
     }
 
     fn db(&self) -> Result<&Database, StoreError> {
@@ -197,12 +197,14 @@ fn saved(db: &impl ReadableDatabase, shown: &str) -> Result<Saved, StoreError> {
 }
 
 /// What to do with one that can't be read.
-const RESTORE: &str = "restore a copy of it, or name another by --store and apply the lab again";
+const RESTORE: &str = "restore a copy of it; or name another by --store, once what this one kept is gone from the hosts (start their 'weir run' anew)";
 
 /// Whether a file of redb's is as long as its head says, whose form is in redb's `header.rs`: shorter ones it takes for impossible.
 fn is_whole(path: &Path, shown: &str) -> Result<(), StoreError> {
     // Whoever opens it says what is wrong with others, and with what is no file.
     let Ok(mut file) = File::open(path) else { return Ok(()) };
+    // One that shrinks has the smaller head first, and one that grows the larger length.
+    let before = file.metadata().map_or(0, |m| m.len());
     let mut head = [0; 32];
     if file.read_exact(&mut head).is_err() || !head.starts_with(b"redb\x1a\x0a\xa9\x0d\x0a") {
         return Ok(());
@@ -215,7 +217,7 @@ fn is_whole(path: &Path, shown: &str) -> Result<(), StoreError> {
     let last = if rest > 0 { heads + rest } else { 0 };
     let pages = (heads + most).saturating_mul(full).saturating_add(last + 1);
     let wanted = pages.saturating_mul(page);
-    match file.metadata().map(|m| m.len()) {
+    match file.metadata().map(|m| m.len().max(before)) {
         Ok(len) if len < wanted => Err(StoreError::Broken(format!(
             "{shown}: {len} bytes of {wanted} are there, the rest was cut off: {RESTORE}"
         ))),
@@ -271,7 +273,8 @@ impl Store for Redb {
             let t = db.begin_read()?;
             Ok(t.open_table(PAST)?.get(number)?.map(|v| v.value().to_vec()))
         };
-        read().map_err(|e| self.system(e))?.map(|b| state(&self.shown, &b)).transpose()
+        let found = unbroken(&self.shown, read)?.map_err(|e| self.system(e))?;
+        found.map(|b| state(&self.shown, &b)).transpose()
     }
 }
 
