@@ -72,7 +72,7 @@ fn a_connection_lives() {
     assert!(!passes(&mut r, back(L4::Tcp(SYN))));
     assert!(!passes(&mut r, out(L4::Tcp(ACK))), "nothing was begun");
     assert!(passes(&mut r, out(L4::Tcp(SYN))));
-    assert!(!passes(&mut r, back(L4::Tcp(ACK))), "no answer to a SYN");
+    assert!(!passes(&mut r, back(L4::Tcp(FIN | ACK))), "no answer to a SYN");
     assert!(passes(&mut r, back(L4::Tcp(SYN | ACK))));
     assert!(passes(&mut r, out(L4::Tcp(ACK))));
     seconds(&mut r, 19);
@@ -106,7 +106,13 @@ fn a_guessed_reset_takes_nothing() {
     open(&mut r);
     for away in [20_000, 1 << 20, 1 << 31, 0u32.wrapping_sub(1000)] {
         send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(away), 0);
-        send(&mut r, out(L4::Tcp(RST | ACK)), ours.wrapping_add(away), theirs);
+        // What outside acknowledges says nothing of it.
+        send(
+            &mut r,
+            back(L4::Tcp(RST | ACK)),
+            theirs.wrapping_add(away),
+            theirs.wrapping_add(away),
+        );
         seconds(&mut r, 3);
         send(&mut r, out(L4::Tcp(ACK)), ours, theirs);
     }
@@ -119,10 +125,19 @@ fn a_guessed_reset_takes_nothing() {
         open(&mut r);
         send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(ahead), 0);
         assert!(gone(&mut r), "{ahead}");
+    }
+    // Who is inside ends what is his, whatever is on its way.
+    for ahead in [0, 1 << 20, 1 << 31] {
         open(&mut r);
         send(&mut r, out(L4::Tcp(RST | ACK)), ours + ahead, theirs);
         assert!(gone(&mut r), "{ahead}");
     }
+    // A server with much on its way: it answers what is acknowledged of that, when it knows nothing of it any more.
+    open(&mut r);
+    send(&mut r, back(L4::Tcp(RST | ACK)), theirs.wrapping_add(1 << 20), ours);
+    send(&mut r, out(L4::Tcp(ACK)), ours, theirs.wrapping_add(1 << 19));
+    send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(1 << 19), 0);
+    assert!(gone(&mut r));
     // The host is asked back by a guess, and its peer, which is gone, answers that with the very number.
     open(&mut r);
     send(&mut r, back(L4::Tcp(ACK)), theirs, ours);
@@ -131,6 +146,41 @@ fn a_guessed_reset_takes_nothing() {
     send(&mut r, out(L4::Tcp(ACK)), ours, theirs.wrapping_add(100_000));
     send(&mut r, back(L4::Tcp(RST)), theirs.wrapping_add(100_000), 0);
     assert!(gone(&mut r));
+}
+
+/// A server whose answer ends at once, before the client has acknowledged anything (RFC 7413): both FINs are known.
+#[test]
+fn a_fin_may_come_before_the_third_segment() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    assert!(passes(&mut r, out(L4::Tcp(SYN))) && passes(&mut r, back(L4::Tcp(SYN | ACK))));
+    assert!(passes(&mut r, back(L4::Tcp(ACK | Flags::PSH))));
+    assert!(passes(&mut r, back(L4::Tcp(FIN | ACK))) && passes(&mut r, back(L4::Tcp(ACK))));
+    assert!(passes(&mut r, out(L4::Tcp(SYN))), "again");
+    assert!(passes(&mut r, out(L4::Tcp(ACK))));
+    seconds(&mut r, 10);
+    assert!(passes(&mut r, out(L4::Tcp(FIN | ACK))) && passes(&mut r, back(L4::Tcp(ACK))));
+    seconds(&mut r, 2);
+    assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
+}
+
+/// A server that has an older connection of the same ports asks whether that is meant, and gives it up when it is told so (RFC 5961 §4.2).
+#[test]
+fn a_server_that_remembers_may_ask_back() {
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))), "nothing was begun");
+    assert!(passes(&mut r, out(L4::Tcp(SYN))) && passes(&mut r, back(L4::Tcp(ACK))));
+    assert!(!passes(&mut r, packet(OUTSIDE, end([192, 0, 2, 2], 80), inside(), L4::Tcp(ACK))));
+    assert!(passes(&mut r, out(L4::Tcp(RST))) && passes(&mut r, out(L4::Tcp(SYN))));
+    assert!(passes(&mut r, back(L4::Tcp(SYN | ACK))) && passes(&mut r, out(L4::Tcp(ACK))));
+    seconds(&mut r, 19);
+    assert!(passes(&mut r, back(L4::Tcp(ACK))));
+    // It keeps nothing that nobody answers.
+    let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+    assert!(passes(&mut r, out(L4::Tcp(SYN))));
+    seconds(&mut r, 2);
+    assert!(passes(&mut r, back(L4::Tcp(ACK))));
+    seconds(&mut r, 2);
+    assert!(!passes(&mut r, back(L4::Tcp(ACK))));
 }
 
 /// As after a restart, when nobody knows of the connections that there are.
@@ -326,18 +376,24 @@ fn reset(h: &[Step]) -> bool {
 fn midst(h: &[Step]) -> bool {
     matches!(h[0].1, L4::Tcp(_)) && !is(h[0].1, SYN, Flags(0))
 }
+/// Who did not begin it has answered.
+fn answered(h: &[Step]) -> Option<usize> {
+    h.iter().position(|s| s.0 != h[0].0 && is(s.1, SYN | ACK, Flags(0)))
+}
 /// Both have said SYN, and the first has answered that; or both have been heard in its midst.
 fn open_since(h: &[Step]) -> Option<usize> {
     let by = h[0].0;
     if midst(h) {
         return h.iter().position(|s| s.0 != by);
     }
-    let answered = h.iter().position(|s| s.0 != by && is(s.1, SYN | ACK, Flags(0)))?;
+    let answered = answered(h)?;
     let rest = h[answered..].iter().position(|s| s.0 == by && is(s.1, ACK, SYN))?;
     Some(answered + rest)
 }
 fn fins(h: &[Step]) -> Vec<u32> {
-    let from = open_since(h).map_or(h.len(), |open| if midst(h) { 0 } else { open });
+    // From the answer on, but nothing is said before it is open.
+    let begun = if midst(h) { Some(0) } else { answered(h) };
+    let from = open_since(h).and(begun).unwrap_or(h.len());
     let mut f: Vec<u32> =
         h[from..].iter().filter(|s| is(s.1, FIN, Flags(0))).map(|s| s.0).collect();
     f.sort_unstable();
@@ -365,11 +421,11 @@ impl Oracle {
             || kind == Kind::Udp && is_group(to) && to.port == 55
             || kind == Kind::Udp && !is_group(to) && (50..=60).contains(&to.port)
     }
-    /// What the other side of who sends this has acknowledged last.
+    /// What inside has acknowledged last, of who sends this.
     fn awaits(&self, from: u32, src: Endpoint, dst: Endpoint) -> Option<u32> {
         let (i, o) = if from == INSIDE { (src, dst) } else { (dst, src) };
         let (h, _) = self.seen.get(&(i, o, Kind::Tcp))?;
-        h.iter().rev().find(|s| s.0 != from && is(s.1, ACK, Flags(0))).map(|s| s.2)
+        h.iter().rev().find(|s| s.0 == INSIDE && is(s.1, ACK, Flags(0))).map(|s| s.2)
     }
     /// Whether the packet passes.
     fn packet(
@@ -421,6 +477,7 @@ impl Oracle {
             // A guess passes, and changes nothing.
             L4::Tcp(f)
                 if f.contains(RST)
+                    && from == OUTSIDE
                     && open_since(h).is_some()
                     && awaited.is_none_or(|n| seq.wrapping_sub(n) > FLIGHT) =>
             {
@@ -433,6 +490,10 @@ impl Oracle {
             L4::Tcp(f) if midst(h) && f.contains(SYN) => return true,
             L4::Tcp(_) if midst(h) => true,
             L4::Tcp(_) if from == by && begins => true,
+            // Who answers by this has another in mind; nothing is changed.
+            L4::Tcp(_) if from != by && answered(h).is_none() && is(l4, ACK, SYN | FIN) => {
+                return true;
+            }
             // Its answer, and what comes behind that.
             L4::Tcp(_) if from != by => {
                 is(l4, SYN | ACK, Flags(0)) || is(l4, ACK, Flags(0)) && h.iter().any(|s| s.0 != by)

@@ -12,7 +12,8 @@
 //! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
 //!   it is refused, and counted.
 //! - Frames pass as they are; addresses stay. ARP passes in both directions.
-//! - The reset of an open TCP connection passes, and is believed if its number is one that the other side waits for (`connection/reset`).
+//! - The reset of an open TCP connection passes. It is believed from inside, where hosts may end what is theirs, and from outside if its number is
+//!   one that inside waits for (`connection/reset`).
 //!
 //! What it does not do: follow TCP's sequence numbers any further; put fragments together (they pass as the first of their packet did, if that came first);
 //! look into IPv6, frames of VLANs (0 is none: that tag is taken out) or other protocols than TCP, UDP and ICMP (they are dropped);
@@ -46,8 +47,8 @@ use weir_wire::tcp::Flags;
 struct Connection {
     seen: Stamp,
     state: State,
-    /// What TCP's sides acknowledged last, by [`Side`].
-    acked: [Acked; 2],
+    /// What TCP acknowledged last from inside.
+    acked: Acked,
 }
 
 /// A line holds two of them, their keys of 16 bytes, and a word.
@@ -57,7 +58,7 @@ impl Connection {
     /// One that a packet from this side begins.
     #[inline(always)]
     fn new(state: State, seen: Stamp, t: Tuple, bytes: &[u8], from: Side) -> Self {
-        let mut c = Self { seen, state, acked: [Acked::default(); 2] };
+        let mut c = Self { seen, state, acked: Acked::default() };
         c.note(t, bytes, from);
         c
     }
@@ -65,15 +66,16 @@ impl Connection {
     #[inline(always)]
     fn note(&mut self, t: Tuple, bytes: &[u8], from: Side) {
         if let What::Tcp(flags) = t.what
+            && from == Side::Inside
             && flags.contains(Flags::ACK)
         {
-            self.acked[from as usize] = Acked::of(segment(bytes, t.l4));
+            self.acked = Acked::of(segment(bytes, t.l4));
         }
     }
-    /// The reset of an open connection: its number is what the other side waits for, or nothing is changed.
+    /// The reset of an open connection: from outside, its number is what inside waits for, or nothing is changed.
     #[cold]
     fn reset(&mut self, segment: &[u8], from: Side, now: Stamp) {
-        if self.acked[from.other() as usize].admits(segment) {
+        if from == Side::Inside || self.acked.admits(segment) {
             (self.state, self.seen) = (State::Reset, now);
         }
     }

@@ -1,8 +1,8 @@
 //! What a packet does to a connection: the firewall's judgement, without its table. Touches values
 //! only. Called by `mod.rs`, once for each packet.
 //!
-//! TCP after RFC 9293 §3.3.2, as far as flags tell: sequence numbers are not followed, but the reset of an open connection has to have one
-//! that its sender can have (`connection/reset`).
+//! TCP after RFC 9293 §3.3.2, as far as flags tell: sequence numbers are not followed, but a reset from outside of an open connection has to
+//! have one that its sender can have (`connection/reset`).
 
 use weir_wire::tcp::Flags;
 
@@ -53,6 +53,8 @@ pub(super) enum State {
     Opening { by: Side },
     /// TCP: SYN and ACK came back.
     Answered { by: Side },
+    /// The same, and who answered has said FIN.
+    AnsweredFin { by: Side },
     /// TCP: a segment seen that is not its first, and nothing of the other side.
     Midst { by: Side },
     /// The same, and who sent that has said FIN.
@@ -100,6 +102,7 @@ impl State {
         match self {
             State::Opening { .. }
             | State::Answered { .. }
+            | State::AnsweredFin { .. }
             | State::Midst { .. }
             | State::MidstFin { .. } => Phase::TcpOpening,
             State::Reset | State::Open(Fins::Both) => Phase::TcpClosing,
@@ -118,7 +121,7 @@ pub(super) enum Verdict {
     Pass(State),
     /// Pass; nothing changes.
     Let,
-    /// Pass; if it can be its sender's, it is a [`State::Reset`] now.
+    /// Pass; if it is believed, it is a [`State::Reset`] now.
     Reset,
     /// It would begin a connection, if its side may.
     Begin(State),
@@ -155,12 +158,21 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
         Some(s @ State::Opening { by }) => match from == by {
             true if begins => Verdict::Pass(s),
             false if syn && ack => Verdict::Pass(State::Answered { by }),
+            // Who has an older connection of these ports still asks whether it is meant, and is told by a reset (RFC 5961 §4.2).
+            false if ack && !fin => Verdict::Let,
             _ => Verdict::Invalid,
         },
         Some(s @ State::Answered { by }) => match from == by {
             true if begins => Verdict::Pass(s),
             true if !syn => open(Fins::None),
             // What comes with or right behind the answer, before the first side's ACK (RFC 7413 §4.2.1).
+            false if ack && fin => Verdict::Pass(State::AnsweredFin { by }),
+            false if ack => Verdict::Pass(s),
+            _ => Verdict::Invalid,
+        },
+        Some(s @ State::AnsweredFin { by }) => match from == by {
+            true if begins => Verdict::Pass(s),
+            true if !syn => open(Fins::None.and(by.other())),
             false if ack => Verdict::Pass(s),
             _ => Verdict::Invalid,
         },
