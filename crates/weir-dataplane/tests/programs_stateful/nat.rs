@@ -502,6 +502,45 @@ fn mappings_outlive_a_change_of_addresses() {
     assert_eq!(status(&r, "mappings"), "0 of 100");
 }
 
+fn ident(f: &[u8]) -> u16 {
+    u16::from_be_bytes([f[18], f[19]])
+}
+
+/// One that is told something else knows what its links take, and which identifications were given out, from the first packet on.
+#[test]
+fn what_it_has_to_know_outlives_a_change() {
+    let mut r = rig();
+    r.ports.iter_mut().filter(|p| p.no == PortNo(OUTSIDE)).for_each(|p| p.ip_bytes = 600);
+    seconds(&mut r, 2);
+    let data = [7; 700];
+    let long = Packet { data: &data, ..out(host(1, 500), peer(1), L4::Udp) };
+    let mut may_be_cut = out(host(1, 500), peer(1), L4::Udp).frame();
+    may_be_cut[20] = 0;
+    Ipv4Packet::new_unchecked(&mut may_be_cut[14..]).fill_checksum();
+    let name = |r: &mut Rig| ident(&rx(r, INSIDE, &may_be_cut).unwrap().1);
+    let before = name(&mut r);
+    r.replace(Nat::new(&config()).unwrap());
+    assert!(said(&mut r, INSIDE, &long, DropReason::FrameTooLong).is_some());
+    assert_eq!(name(&mut r), before.wrapping_add(1));
+}
+
+/// The gateway's answer to a ping that is longer than the link takes by now goes in pieces, which may be cut and have a name of their own.
+#[test]
+fn an_echo_that_is_cut_may_be_cut() {
+    let mut r = rig();
+    r.ports.iter_mut().filter(|p| p.no == PortNo(INSIDE)).for_each(|p| p.ip_bytes = 600);
+    seconds(&mut r, 2);
+    let gateway = end([10, 0, 0, 254], 9);
+    let ask = Packet { data: &[7; 900], ..out(host(1, 9), gateway, L4::Ask) };
+    let sent = [(); 2].map(|()| r.rx(INSIDE, &ask.frame()).sent);
+    for pieces in &sent {
+        assert_eq!(pieces.len(), 2);
+        assert!(pieces.iter().all(|s| s.bytes[20] & 0x40 == 0), "not to be cut, and cut");
+        assert_eq!(ident(&pieces[0].bytes), ident(&pieces[1].bytes));
+    }
+    assert_ne!(ident(&sent[0][0].bytes), ident(&sent[1][0].bytes));
+}
+
 /// What the NAT says of a packet, which is dropped for this: the packet that it quotes and the next hop's MTU, where it says that.
 fn said(r: &mut Rig, port: u32, p: &Packet<'_>, why: DropReason) -> Option<(Ipv4Addr, u16)> {
     let frame = p.frame();

@@ -260,9 +260,14 @@ fn hosts_that_choose_alike_are_told_apart() {
     let external = end([192, 0, 2, 1], 2000);
     let back = Packet { macs: (mac(9), mac(202)), src: far, dst: external, ..of(0) };
     assert_eq!(name(&mut r, OUTSIDE, named(back.frame(), 77)), 77);
+    // Nor does that take one of those that hosts inside get for the same destination.
+    let hairpin = Packet { dst: external, ..of(1) };
+    let inside = |r: &mut Rig| name(r, INSIDE, named(hairpin.frame(), 77));
+    let before = inside(&mut r);
     for f in split(&back.frame(), 104, 77) {
         assert_eq!(name(&mut r, OUTSIDE, f), 77);
     }
+    assert_eq!(inside(&mut r), before.wrapping_add(1));
 }
 
 /// What Ethernet has behind a packet is not of it, and a packet whose pieces find no frames ends as a whole.

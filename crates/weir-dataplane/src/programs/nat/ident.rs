@@ -1,8 +1,8 @@
 //! Identifications of packets that go out: hosts inside choose theirs alike, and behind one address their fragments would be taken for one
 //! another's (RFC 6864 §5.3.1). Touches numbers and a header. Called by `own.rs` and `mod.rs` for packets that are, or may become, fragments.
 //!
-//! Counters by destination and protocol, many of which share one: a destination meets one again after 65,536 packets at the soonest, which
-//! is as long as 16 bits can be made to last. They begin anywhere, so that who gets some knows nothing of what others get.
+//! Counters by destination and protocol, many of which share one: a destination meets one again after 65,536 packets of all that share its
+//! counter, which is as long as 16 bits can be made to last where nobody shares it. They begin anywhere, so that who gets some knows nothing of what others get.
 
 use crate::programs::connection::Kind;
 use crate::programs::connection::tuple::{Tuple, packet, packet_mut};

@@ -45,7 +45,7 @@ use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use ident::{Name, is_atomic};
 use mapping::{Mappings, Refused};
-use own::{Own, Said};
+use own::{Notice, Own};
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::{EthernetFrame, MacAddr};
@@ -320,7 +320,7 @@ impl Nat {
             && let Some(mtu) = self.too_long(rx.frame.bytes(), &t, from)
         {
             self.counters.too_long += 1;
-            self.say(Said::TooLong(mtu), rx.frame.bytes(), &t, from, cx);
+            self.say(Notice::TooLong(mtu), rx.frame.bytes(), &t, from, cx);
             cx.drop(rx.frame, DropReason::FrameTooLong);
             return Went::Nowhere;
         }
@@ -337,7 +337,7 @@ impl Nat {
             Ok(To::Inside(mac)) => (self.inside, mac),
             Err(why) => {
                 if why == DropReason::TtlExpired {
-                    self.say(Said::TtlOver, frame.bytes(), &t, from, cx);
+                    self.say(Notice::TtlOver, frame.bytes(), &t, from, cx);
                 }
                 cx.drop(frame, why);
                 return Went::Nowhere;
@@ -366,7 +366,8 @@ impl Nat {
             self.counters.fragments += 1;
             return cx.drop(rx.frame, DropReason::Fragment);
         };
-        if !piece.is_behind() {
+        // Who is outside has an address of its own.
+        if !piece.is_behind() && rx.in_port == self.inside.port {
             piece.ident = self.own.idents.next(&piece.tuple);
         }
         let went = self.translate(rx, dst, piece.tuple, Name::Of(piece.ident), cx);
@@ -408,12 +409,12 @@ impl Program for Nat {
         "nat"
     }
 
-    /// Mappings whose external endpoints are this one's, too, where the ports of the links are the same.
+    /// Mappings whose external endpoints are this one's, too, and what it has to know of its links, where their ports are the same.
     fn take_over(&mut self, before: Box<dyn Program>) {
         let Some(before) = of_kind::<Self>(before) else { return };
         if (before.inside.port, before.outside.port) == (self.inside.port, self.outside.port) {
             (self.counters, self.swept) = (before.counters, before.swept);
-            self.pieces = before.pieces;
+            (self.pieces, self.own) = (before.pieces, before.own);
             self.mappings.take_over(before.mappings);
         }
     }

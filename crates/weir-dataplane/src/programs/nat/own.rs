@@ -127,6 +127,10 @@ impl Nat {
         ip.set_src(t.dst.addr);
         ip.set_dst(t.src.addr);
         ip.set_ttl(64);
+        if t.end > self.own.mtus[0] {
+            // It will be cut; what it answers may not.
+            ip.set_flags_offset(0);
+        }
         ip.fill_checksum();
         self.counters.echoes += 1;
         Ok(())
@@ -136,7 +140,7 @@ impl Nat {
     #[cold]
     pub(super) fn say(
         &mut self,
-        why: Said,
+        why: Notice,
         bytes: &[u8],
         t: &Tuple,
         from: From,
@@ -158,8 +162,8 @@ impl Nat {
         let Some(mut frame) = cx.alloc() else { return };
         let quoted = said::quoted(packet(bytes).get(..t.end).unwrap_or(&[]));
         let message = match why {
-            Said::TtlOver => Icmpv4Repr::TimeExceeded { code: 0, quoted },
-            Said::TooLong(mtu) => Icmpv4Repr::DestinationUnreachable {
+            Notice::TtlOver => Icmpv4Repr::TimeExceeded { code: 0, quoted },
+            Notice::TooLong(mtu) => Icmpv4Repr::DestinationUnreachable {
                 code: unreachable::FRAGMENTATION_NEEDED,
                 next_hop_mtu: said::next_hop_mtu(mtu),
                 quoted,
@@ -175,7 +179,7 @@ impl Nat {
 
 /// What is said of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Notice {
     /// It would have had no TTL left.
     TtlOver,
     /// It is longer than the next link's MTU, and must not be cut.
