@@ -133,6 +133,13 @@ impl Rig {
         }
         all
     }
+    /// Lets a time pass and has one tick, for which there are so many spares.
+    pub fn pass_with(&mut self, spares: usize, time: Nanos) -> Outcome {
+        self.spares(spares);
+        self.now = self.now + time;
+        self.with_cx(|p, cx| p.tick(cx));
+        self.look()
+    }
     pub fn pass_ms(&mut self, ms: u64) -> Outcome {
         self.pass(Nanos::from_millis(ms), Nanos::from_millis(10))
     }

@@ -172,6 +172,46 @@ fn queries_are_answered_in_time() {
     assert_eq!(reported(&r.pass_ms(1000).one(), RecordKind::IsExclude), [ALL_ROUTERS]);
 }
 
+/// Whatever its code says (RFC 2710 §3.2, RFC 3810 §5.1.1).
+#[test]
+fn a_querys_code_is_ignored() {
+    let mut r = router(&config());
+    for q in [general(1000), older(1000)] {
+        let mut f = query(1, ll(9), q);
+        f[63] = 7;
+        Icmpv6Packet::new_unchecked(&mut f[62..])
+            .fill_checksum(&PseudoHeader::V6(ll(9), ALL_NODES));
+        r.rx(1, &f);
+        let each = if q.version == Version::V1 { 3 } else { 1 };
+        assert_eq!(r.pass_ms(1000).sent.len(), each);
+    }
+}
+
+/// As many groups as want more frames than a program has at once: each is told, once.
+#[test]
+fn a_report_goes_on_where_frames_were_missing() {
+    let mut c = config();
+    c.routes.clear();
+    c.interfaces.truncate(1);
+    let more = (2..150).map(|n| prefix(&format!("2001:db8:78::{n:x}/64")));
+    c.interfaces[0].addresses.extend(more);
+    let mut r = fresh_router(&c);
+    let one_each = |r: &mut Rig| {
+        let all: Vec<_> =
+            (0..600).flat_map(|_| r.pass_with(1, Nanos::from_millis(100)).sent).collect();
+        all.iter().map(|s| (opened(s).0, open6(s).2.dst(), s.bytes.len())).collect::<Vec<_>>()
+    };
+    // By itself: twice, in three parts.
+    assert_eq!(one_each(&mut r).len(), 6);
+    r.rx(2, &query(2, ll(9), general(1000)));
+    assert_eq!(one_each(&mut r).len(), 3);
+    r.rx(2, &query(2, ll(9), older(1000)));
+    let told = one_each(&mut r);
+    let once: std::collections::BTreeSet<_> = told.iter().map(|t| t.1).collect();
+    assert!(once.len() > 150 && told.iter().all(|t| t.0 == Message::MldReport));
+    assert_eq!(told.len(), once.len());
+}
+
 #[test]
 fn older_queries_are_answered_in_their_version() {
     let mut r = router(&config());

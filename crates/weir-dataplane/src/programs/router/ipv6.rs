@@ -211,7 +211,8 @@ impl Router {
                     return cx.drop(frame, DropReason::Malformed);
                 };
                 match message {
-                    Icmpv6Repr::Other { message: Message::MldQuery, code: 0, body } => {
+                    // Its code is ignored (RFC 2710 §3.2, RFC 3810 §5.1.1).
+                    Icmpv6Repr::Other { message: Message::MldQuery, body, .. } => {
                         self.mld_query(body, &ip, u.alert, from, cx.now());
                     }
                     m => self.icmpv6(m, ip, from, cx),

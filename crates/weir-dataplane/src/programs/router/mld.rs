@@ -18,6 +18,7 @@ use weir_packet::{LinkState, Nanos};
 use weir_wire::icmpv6::Message;
 use weir_wire::ipv6::HEADER_LEN as IP6;
 use weir_wire::ipv6_ext::GenericRepr;
+use weir_wire::ipv6_option::{Ipv6Option, emit_all};
 use weir_wire::mld::{ALL_V2_ROUTERS, Query, RECORD_LEN, REPORT_HEAD, RecordKind, Version};
 use weir_wire::{
     EtherType, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr, MacAddr, mld,
@@ -33,16 +34,16 @@ const REST: Nanos = Nanos::from_millis(100);
 const OLDER_QUERIER: Nanos = Nanos::from_secs(260);
 /// What goes into one report of 1280 bytes, which every link takes.
 const MOST_RECORDS: usize = 60;
-/// Hop-by-hop options with a router alert of value 0 and padding (RFC 2711 §2.1).
-const ALERT: [u8; 6] = [5, 2, 0, 0, 1, 0];
+/// Bytes of a router alert and padding behind a header's first two.
+const ALERT_LEN: usize = 6;
 const NEVER: Nanos = Nanos(u64::MAX);
 
 /// A group that it is in on a link.
 #[derive(Debug)]
 struct Group {
     addr: Ipv6Addr,
-    /// Whether the next answer names it.
-    asked: bool,
+    /// Whether the next message of a report names it, by [`Report`].
+    waits: [bool; 2],
 }
 
 /// What is reported by a link, and when.
@@ -82,7 +83,7 @@ impl Listener {
         let [a, b, c, d, e, f] = mac.octets();
         Self {
             unsolicited: if all.is_empty() { 0 } else { UNSOLICITED },
-            groups: all.into_iter().map(|addr| Group { addr, asked: false }).collect(),
+            groups: all.into_iter().map(|addr| Group { addr, waits: [true, false] }).collect(),
             unsolicited_at: Nanos(0),
             answer_at: NEVER,
             rest_until: Nanos(0),
@@ -96,7 +97,7 @@ impl Listener {
         if !self.groups.is_empty() {
             (self.unsolicited, self.unsolicited_at) = (UNSOLICITED, now);
         }
-        self.groups.iter_mut().for_each(|g| g.asked = false);
+        self.groups.iter_mut().for_each(|g| g.waits = [true, false]);
         (self.answer_at, self.v1_until) = (NEVER, Nanos(0));
     }
 
@@ -114,7 +115,7 @@ impl Listener {
         let mut any = false;
         for g in &mut self.groups {
             let meant = q.group.is_unspecified() || q.group == g.addr;
-            g.asked |= meant;
+            g.waits[Report::Answer as usize] |= meant;
             any |= meant;
         }
         if any {
@@ -137,26 +138,34 @@ impl Listener {
         (self.answer_at <= now).then_some(Report::Answer)
     }
 
+    /// So many of the groups that a report names have been told. What could not be sent goes on behind them: where a report takes more
+    /// frames than there are at once, it would have no end otherwise.
+    fn told(&mut self, report: Report, groups: usize) {
+        let waits = self.groups.iter_mut().map(|g| &mut g.waits[report as usize]);
+        waits.filter(|waits| **waits).take(groups).for_each(|waits| *waits = false);
+    }
+
     /// What became of a report.
     fn done(&mut self, report: Report, sent: Sent, now: Nanos) {
         match (report, sent) {
             (Report::Unsolicited, Sent::Whole) => {
                 self.unsolicited -= 1;
+                self.groups.iter_mut().for_each(|g| g.waits[report as usize] = true);
                 self.unsolicited_at = now + self.within(APART, now);
             }
             (Report::Unsolicited, Sent::NotAll) => self.unsolicited_at = now + REST,
             (Report::Answer, Sent::Whole) => {
-                self.groups.iter_mut().for_each(|g| g.asked = false);
                 (self.answer_at, self.rest_until) = (NEVER, now + REST);
             }
-            (Report::Answer, Sent::NotAll) => self.answer_at = now + REST,
+            (Report::Answer, Sent::NotAll) => {
+                (self.answer_at, self.rest_until) = (now + REST, now + REST);
+            }
         }
     }
 
-    /// The groups that a report names.
+    /// The groups that a report names, and that have not been told.
     fn named(&self, report: Report) -> impl Iterator<Item = Ipv6Addr> {
-        let all = report == Report::Unsolicited;
-        self.groups.iter().filter(move |g| all || g.asked).map(|g| g.addr)
+        self.groups.iter().filter(move |g| g.waits[report as usize]).map(|g| g.addr)
     }
 }
 
@@ -226,35 +235,38 @@ impl Router {
             Report::Answer => RecordKind::IsExclude,
         };
         let mut body = [0; REPORT_HEAD + MOST_RECORDS * RECORD_LEN];
-        for part in 0.. {
+        loop {
             let Some(i) = self.iface(id) else { return Sent::NotAll };
-            let named = i.listener.named(report).skip(part * MOST_RECORDS).take(MOST_RECORDS);
+            let named = i.listener.named(report).take(MOST_RECORDS);
             let body = match mld::emit_report(kind, named, &mut body) {
                 Ok(len) if len > REPORT_HEAD => body.get(..len).unwrap_or(&[]),
-                _ => break,
+                _ => return Sent::Whole,
             };
+            let groups = (body.len() - REPORT_HEAD) / RECORD_LEN;
             let m = Icmpv6Repr::Other { message: Message::Mldv2Report, code: 0, body };
             if self.send_mld(id, ALL_V2_ROUTERS, m, cx) == Sent::NotAll {
                 return Sent::NotAll;
             }
+            let Some(i) = self.ifaces.get_mut(usize::from(id)) else { return Sent::NotAll };
+            i.listener.told(report, groups);
         }
-        Sent::Whole
     }
 
     /// A message for each group, to itself (RFC 2710 §3.7).
     fn report_v1(&mut self, id: IfaceId, report: Report, cx: &mut ProgramCx<'_>) -> Sent {
         let mut body = [0; mld::V1_LEN];
-        for n in 0.. {
-            let group = self.iface(id).and_then(|i| i.listener.named(report).nth(n));
-            let Some(group) = group else { break };
+        loop {
+            let group = self.iface(id).and_then(|i| i.listener.named(report).next());
+            let Some(group) = group else { return Sent::Whole };
             let written = mld::emit_v1(group, &mut body);
             debug_assert!(written.is_ok(), "{written:?}");
             let m = Icmpv6Repr::Other { message: Message::MldReport, code: 0, body: &body };
             if self.send_mld(id, group, m, cx) == Sent::NotAll {
                 return Sent::NotAll;
             }
+            let Some(i) = self.ifaces.get_mut(usize::from(id)) else { return Sent::NotAll };
+            i.listener.told(report, 1);
         }
-        Sent::Whole
     }
 
     fn send_mld(
@@ -264,7 +276,9 @@ impl Router {
         m: Icmpv6Repr<'_>,
         cx: &mut ProgramCx<'_>,
     ) -> Sent {
-        let alert = GenericRepr { next_header: IpProtocol::Icmpv6, body: &ALERT };
+        let mut options = [0; ALERT_LEN];
+        let mut written = emit_all(&[Ipv6Option::RouterAlert(0)], &mut options).map(drop);
+        let alert = GenericRepr { next_header: IpProtocol::Icmpv6, body: &options };
         let payload_len = alert.buffer_len() + m.buffer_len();
         let len = IP6 + payload_len;
         let Some(src) = self.iface(iface).and_then(|i| i.link_local) else { return Sent::NotAll };
@@ -275,7 +289,7 @@ impl Router {
         let ip =
             Ipv6Repr { hop_limit: 1, ..Ipv6Repr::new(src, dst, IpProtocol::HopByHop, payload_len) };
         let mut packet = Ipv6Packet::new_unchecked(packet_mut(&mut frame));
-        let mut written = ip.emit(&mut packet);
+        written = written.and(ip.emit(&mut packet));
         if let Some((options, icmp)) = packet.payload_mut().split_at_mut_checked(alert.buffer_len())
         {
             written = written.and(alert.emit(options));
