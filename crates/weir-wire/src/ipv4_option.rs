@@ -207,6 +207,28 @@ pub fn place(bytes: &[u8], from: usize) -> core::result::Result<Option<Place>, u
     }
 }
 
+/// The options of these kinds among others, one behind the other and padded to a multiple of 4. A broken option ends the list, as its end does;
+/// what is padding goes.
+pub fn select<'a>(
+    options: &[u8],
+    wanted: impl Fn(u8) -> bool,
+    out: &'a mut [u8; MAX_OPTIONS_LEN],
+) -> &'a mut [u8] {
+    out.fill(kind::END);
+    let (mut from, mut len) = (0, 0);
+    while let Ok(Some(p)) = place(options, from) {
+        from = p.at + p.len;
+        if wanted(p.kind)
+            && let Some(option) = options.get(p.at..from)
+            && let Some(to) = out.get_mut(len..len + p.len)
+        {
+            to.copy_from_slice(option);
+            len += p.len;
+        }
+    }
+    out.get_mut(..len.next_multiple_of(4)).unwrap_or(&mut [])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,6 +252,21 @@ mod tests {
         for (bytes, at) in [(&[7u8][..], 0), (&[1, 7, 0], 2), (&[7, 1, 4], 1), (&[7, 4, 4], 1)] {
             assert_eq!(place(bytes, 0), Err(at), "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn some_of_many() {
+        let copied = |kind: u8| kind & 0x80 != 0;
+        let mut out = [0xee; MAX_OPTIONS_LEN];
+        // Record route is not copied, router alert is; NOP separates, END ends.
+        let options = [1, 7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 0, 148, 4, 0];
+        assert_eq!(select(&options, copied, &mut out), [148, 4, 0, 0]);
+        assert_eq!(select(&options, |kind| kind == 7, &mut out), [7, 7, 4, 0, 0, 0, 0, 0]);
+        for broken in [&[148u8][..], &[148, 0], &[148, 1, 148, 4], &[148, 40, 1], &[131; 40]] {
+            assert!(select(broken, copied, &mut out).is_empty(), "{broken:?}");
+        }
+        // More than a header holds.
+        assert_eq!(select(&[131, 3, 4].repeat(20), copied, &mut out).len(), MAX_OPTIONS_LEN);
     }
 
     #[test]

@@ -9,34 +9,11 @@ use crate::program::{Origin, ProgramCx};
 use weir_packet::{DropReason, Frame};
 use weir_wire::ethernet::HEADER_LEN as ETH;
 use weir_wire::ipv4::{HEADER_LEN, MAX_OPTIONS_LEN};
+use weir_wire::ipv4_option::select;
 use weir_wire::{Ipv4Packet, Ipv4Repr};
 
-/// Option kinds that are a single byte.
-const END: u8 = 0;
-const NOP: u8 = 1;
-
-/// The options that belong in every fragment: those with the copied flag (RFC 791 §3.1), padded.
-fn copied_options(options: &[u8]) -> ([u8; MAX_OPTIONS_LEN], usize) {
-    let (mut out, mut n) = ([END; MAX_OPTIONS_LEN], 0);
-    let mut rest = options;
-    while let [first, tail @ ..] = rest {
-        let len = match *first {
-            END => break,
-            NOP => 1,
-            _ => tail.first().map_or(0, |l| usize::from(*l)),
-        };
-        let whole = len > 1 || *first == NOP;
-        let Some((option, after)) = rest.split_at_checked(len).filter(|_| whole) else { break };
-        if *first & 0x80 != 0
-            && let Some(to) = out.get_mut(n..n + len)
-        {
-            to.copy_from_slice(option);
-            n += len;
-        }
-        rest = after;
-    }
-    (out, n.next_multiple_of(4))
-}
+/// In an option's kind: it belongs in every fragment (RFC 791 §3.1).
+const COPIED: u8 = 0x80;
 
 /// What fragments but the first are, where their packet came so.
 pub(super) fn of_pieces(whole: Origin) -> Origin {
@@ -75,10 +52,10 @@ fn fill(
     let header = Ipv4Repr::parse(&whole).map_err(|_| DropReason::Malformed)?;
     let payload = whole.payload();
     let units = |header_len: usize| mtu.saturating_sub(header_len) / 8;
-    let (options, n) = copied_options(header.options);
-    let options = options.get(..n).unwrap_or(&[]);
+    let mut options = [0; MAX_OPTIONS_LEN];
+    let options: &[u8] = select(header.options, |kind| kind & COPIED != 0, &mut options);
     let first = units(header.buffer_len()) * 8;
-    let later = units(HEADER_LEN + n) * 8;
+    let later = units(HEADER_LEN + options.len()) * 8;
     let end = usize::from(header.fragment_offset) * 8 + payload.len();
     if first == 0 || later == 0 || first >= payload.len() || end > usize::from(u16::MAX) {
         return Err(DropReason::Malformed);
@@ -124,22 +101,4 @@ fn write_piece(
     debug_assert!(written.is_ok(), "{written:?}");
     packet.payload_mut().copy_from_slice(part);
     Ok(f)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_copied_options_are_copied() {
-        // Record route is not copied, router alert is; NOP separates, END ends.
-        let options = [1, 7, 7, 4, 0, 0, 0, 0, 148, 4, 0, 0, 0, 148, 4, 0];
-        let (out, n) = copied_options(&options);
-        assert_eq!(out[..n], [148, 4, 0, 0]);
-        for broken in [&[148u8][..], &[148, 0], &[148, 1, 148, 4], &[148, 40, 1]] {
-            let (out, n) = copied_options(broken);
-            assert!(n <= MAX_OPTIONS_LEN && out[n..].iter().all(|b| *b == 0), "{broken:?}");
-        }
-        assert_eq!(copied_options(&[131; 40]).1, 0);
-    }
 }

@@ -64,6 +64,12 @@ fn a_reply_brings_the_route_back() {
     assert!(m.has_good_checksum());
     let reply = Icmpv4Repr::EchoReply { ident: 5, seq: 6, data: b"marks" };
     assert_eq!(Icmpv4Repr::parse(&m), Ok(reply));
+    // It is told to stamp by any of its addresses, and not for others.
+    for (named, pointer) in [(ip4(1, 1), 13), (ip4(3, 1), 13), (ip4(2, 10), 5)] {
+        let [a, b, c, d] = named.octets();
+        let s = r.rx(1, &with(ip4(3, 1), &[68, 12, 5, 3, a, b, c, d, 0, 0, 0, 0])).one();
+        assert_eq!(open4(&s).2.option_bytes()[..8], [68, 12, pointer, 3, a, b, c, d]);
+    }
 }
 
 #[test]

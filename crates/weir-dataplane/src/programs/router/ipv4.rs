@@ -223,7 +223,10 @@ impl Router {
                     let mark = Mark { own: p.dst(), time: timestamp(cx.now()) };
                     let mut options = [0; MAX_OPTIONS_LEN];
                     let options = match p.header_len() > HEADER_LEN {
-                        true => sent_back(p.option_bytes(), mark, &mut options),
+                        true => {
+                            let ours = |a: Ipv4Addr| self.routes.is_own(a.into());
+                            sent_back(p.option_bytes(), mark, ours, &mut options)
+                        }
                         false => &[],
                     };
                     let ip = Ipv4Repr {

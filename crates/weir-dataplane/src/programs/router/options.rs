@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 use weir_packet::Nanos;
 use weir_wire::ipv4::{HEADER_LEN, MAX_OPTIONS_LEN};
-use weir_wire::ipv4_option::{Place, kind, place};
+use weir_wire::ipv4_option::{Place, kind, place, select};
 
 /// The byte of the header that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,26 +94,17 @@ pub(super) fn fill(
 }
 
 /// The options of an echo's reply: the request's recorded route and timestamps, and this router's mark in them (RFC 1122
-/// §3.2.2.6). None of them if they are broken.
+/// §3.2.2.6). None of them if they are broken. `ours` as in [`fill`].
 #[inline(never)]
 pub(super) fn sent_back<'a>(
     asked: &[u8],
     mark: Mark,
+    ours: impl Fn(Ipv4Addr) -> bool,
     out: &'a mut [u8; MAX_OPTIONS_LEN],
 ) -> &'a [u8] {
-    let (mut from, mut len) = (0, 0);
-    while let Ok(Some(p)) = next(asked, from) {
-        from = p.at + p.len;
-        if matches!(p.kind, kind::RECORD_ROUTE | kind::TIMESTAMP)
-            && let Some(option) = asked.get(p.at..from)
-            && let Some(to) = out.get_mut(len..len + p.len)
-        {
-            to.copy_from_slice(option);
-            len += p.len;
-        }
-    }
-    let Some(options) = out.get_mut(..len.next_multiple_of(4)) else { return &[] };
-    match fill(options, mark, |a| a == mark.own) {
+    let marked = |kind| matches!(kind, kind::RECORD_ROUTE | kind::TIMESTAMP);
+    let options = select(asked, marked, out);
+    match fill(options, mark, ours) {
         Ok(()) => options,
         Err(_) => &[],
     }
@@ -259,11 +250,11 @@ mod tests {
     fn what_a_reply_brings_back() {
         let mut out = [0; MAX_OPTIONS_LEN];
         let asked = [148, 4, 0, 0, 7, 7, 4, 0, 0, 0, 0, 0];
-        assert_eq!(sent_back(&asked, MARK, &mut out), [7, 7, 8, 10, 0, 2, 1, 0]);
+        assert_eq!(sent_back(&asked, MARK, |a| a == OWN, &mut out), [7, 7, 8, 10, 0, 2, 1, 0]);
         let mut out = [0; MAX_OPTIONS_LEN];
-        assert!(sent_back(&[7, 7, 6, 0, 0, 0, 0, 0], MARK, &mut out).is_empty());
+        assert!(sent_back(&[7, 7, 6, 0, 0, 0, 0, 0], MARK, |a| a == OWN, &mut out).is_empty());
         let mut out = [0; MAX_OPTIONS_LEN];
-        assert!(sent_back(&[148, 4, 0, 0], MARK, &mut out).is_empty());
+        assert!(sent_back(&[148, 4, 0, 0], MARK, |a| a == OWN, &mut out).is_empty());
     }
 
     #[test]
