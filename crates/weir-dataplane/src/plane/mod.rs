@@ -488,7 +488,7 @@ impl DataPlane {
         (self.idle_rounds, self.whole_bursts, self.was_kept) = (0, 0, false);
     }
 
-    /// Who polls did not have its processor for an interval of CPU shares or longer since it polled last: what it does until this interval
+    /// Who polls did not have its processor for an interval of CPU shares or longer since that was looked at last: what it does until this interval
     /// ends says little of what it can do, so nobody is held to a part of that.
     pub fn was_kept_from_work(&mut self) {
         self.was_kept = true;

@@ -1,4 +1,5 @@
-//! Whether a worker was kept from its processor: by other processes, or by the machine's owner.
+//! Whether a worker was kept from its processor: by other processes, or by the machine's owner. Its own rests count, too; that does no harm, as
+//! limits go when there is time for rests.
 //!
 //! Room: `runner`. Decides by the times that are passed in; asked before each round where somebody is promised a part of the worker.
 

@@ -234,7 +234,7 @@ impl AfXdp {
         let wanted = self.wanted.min(self.options.ring as usize);
         (self.fill < wanted).then(|| {
             format!(
-                "its ring has {} frames for {wanted}, as other ports have theirs: more 'frames' would do",
+                "its ring has {} frames for {wanted}, as other ports had theirs when it was opened: add it again, or give more 'frames'",
                 self.fill
             )
         })

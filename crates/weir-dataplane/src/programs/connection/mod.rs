@@ -1,6 +1,6 @@
 //! What programs that remember connections share: an IPv4 packet's five fields (`tuple.rs`, of
-//! usual frames `usual.rs`), time in few bits (`age.rs`), which resets are believed (`reset.rs`), and answers to ARP (`arp.rs`). Touches
-//! the bytes and numbers given.
+//! usual frames `usual.rs`), whose fragments are whose (`pieces.rs`), time in few bits (`age.rs`), which resets are believed (`reset.rs`), and
+//! answers to ARP (`arp.rs`). Touches the bytes and numbers given.
 //! Called by `nat`, `firewall` and `balancer`; their tables are `exact`'s.
 
 pub(super) mod age;

@@ -3,8 +3,8 @@
 
 use super::config::not_a_host;
 use super::icmp::Error4;
+use super::intact::is_intact;
 use super::options::{Fault, Mark, SourceRoute, check, fill, sent_back, timestamp};
-use super::segment::is_intact;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{End, Origin, ProgramCx};
 use crate::programs::cut::{cut, of_pieces};

@@ -3,8 +3,8 @@
 
 use super::config::{is_link_local, not_a_host};
 use super::icmp::{Error6, unreachable6};
+use super::intact::is_intact;
 use super::ndisc::{ALL_NODES, ALL_ROUTERS, solicited_node};
-use super::segment::is_intact;
 use super::{Arrival, ETH, Hop, LinkDst, Router, Target, packet, packet_mut};
 use crate::program::{Origin, ProgramCx};
 use std::net::{IpAddr, Ipv6Addr};

@@ -31,6 +31,7 @@ mod arp;
 mod build;
 mod config;
 mod icmp;
+mod intact;
 mod ipv4;
 mod ipv6;
 mod lpm;
@@ -39,7 +40,6 @@ mod ndisc;
 mod neighbour;
 mod options;
 mod routes;
-mod segment;
 mod status;
 
 pub use crate::programs::said::IcmpLimit;
