@@ -147,6 +147,111 @@ fn an_end_has_the_link_that_the_other_stands_for() {
     }
 }
 
+/// An end that is to tell of a port says that this is down until it is told of it.
+#[test]
+fn a_port_that_nobody_has_told_of_is_down() {
+    let [a, b] = two();
+    let mut pools = [(); 2].map(|()| Pool::new(256, 2048).unwrap());
+    let mut ends = [
+        end(5, [a, b], ",key=7,probe_ms=10,link=e1", &pools[0]),
+        end(5, [b, a], ",key=7,probe_ms=10", &pools[1]),
+    ];
+    let (begun, mut burst) = (Instant::now(), Burst::new());
+    while ends[1].fault().as_deref() != Some("the port at its other end is down") {
+        assert!(begun.elapsed() < LIMIT, "{:?}", ends[1].fault());
+        for (end, pool) in ends.iter_mut().zip(&mut pools) {
+            end.rx(pool, &mut burst);
+            end.flush(pool);
+        }
+        assert_eq!(ends[1].link(&mut pools[1]), LinkState::Down);
+    }
+    stands(&mut ends, &mut pools, LinkState::Up);
+    ends.iter_mut().zip(&mut pools).for_each(|(end, pool)| end.close(pool));
+}
+
+/// A datagram with a probe, written by hand.
+fn probe(vni: u8, key: u64, (sender, number): (u64, u64), version: u8, up: bool) -> Vec<u8> {
+    let mut d = vec![8, 0, 0, 0, 0, 0, vni, 0];
+    d.extend([3, 0x57, 0x45, 0x49, 0x52, 1, 2, 0x57, 0x45, 0x49, 0x52, 1, 0x88, 0xb5]);
+    d.extend(key.to_be_bytes());
+    d.extend(sender.to_be_bytes());
+    // It hears us.
+    d.extend([version, if up { 1 } else { 3 }]);
+    d.extend(number.to_be_bytes());
+    d.resize(8 + 60, 0);
+    d
+}
+
+/// Where an end has a key nothing of probes' look reaches a tenant, whatever key the other end has. One without passes all: relays have none.
+#[test]
+fn a_probe_of_another_key_is_counted_and_no_frame() {
+    let [a, b] = two();
+    let mut pool = Pool::new(256, 2048).unwrap();
+    let mut ports = [(0, ""), (1, ",key=7"), (2, ",key=7,probe_ms=10000")]
+        .map(|(vni, rest)| end(vni, [a, b], rest, &pool));
+    let peer = UdpSocket::bind((b, 0)).unwrap();
+    // What differs in anything that the look is made of is a tenant's: addresses, type, length.
+    let changes: [fn(&mut Vec<u8>); 4] =
+        [|d| d[8] ^= 4, |d| d[19] ^= 1, |d| d[21] ^= 1, |d| d.push(0)];
+    let like = |vni: u8| {
+        let of = |version| probe(vni, 9, (1, 0), version, false);
+        let mut all = vec![of(2), of(1)];
+        all.extend(changes.iter().map(|change| {
+            let mut d = of(2);
+            change(&mut d);
+            d
+        }));
+        all
+    };
+    for d in (0..3).flat_map(like) {
+        peer.send_to(&d, (a, 4789)).unwrap();
+    }
+    let [x, y, z] = &mut ports;
+    let got = receive(&mut [x, y, z], &mut pool, 6 + 4 + 4);
+    for (i, port) in ports.iter_mut().enumerate() {
+        let dropped = if i == 0 { 0 } else { 2 };
+        let sent = like(i as u8);
+        let frames: Vec<_> = sent[dropped..].iter().map(|d| d[8..].to_vec()).collect();
+        assert_eq!(got[i], frames);
+        let c = port.counters();
+        assert_eq!((c.rx_unknown, c.rx_errors), (dropped as u64, 0));
+        port.close(&mut pool);
+    }
+    assert_eq!(pool.available(), pool.count());
+}
+
+/// Of two ways one may be slower: what comes by it is older than what was heard.
+#[test]
+fn an_older_probe_says_nothing_of_the_link() {
+    let [a, b] = two();
+    let mut pool = Pool::new(256, 2048).unwrap();
+    let peer = UdpSocket::bind((b, 0)).unwrap();
+    let both = format!(",key=7,backup=2@{b},probe_ms=10000");
+    for (rest, other) in [(",key=7", 1), (&both, 2)] {
+        let mut port = end(1, [a, b], rest, &pool);
+        // What is heard in one burst, and the link that the other end has told by it.
+        let mut tell = |said: &[(u8, (u64, u64), bool)]| {
+            for (vni, by, up) in said {
+                peer.send_to(&probe(*vni, 7, *by, 2, *up), (a, 4789)).unwrap();
+            }
+            peer.send_to(&[&[8, 0, 0, 0, 0, 0, 1, 0], &frame(1, 60)[..]].concat(), (a, 4789))
+                .unwrap();
+            receive(&mut [&mut port], &mut pool, 1);
+            port.flush(&mut pool);
+            port.link(&mut pool) == LinkState::Up
+        };
+        let (up, down) = (true, false);
+        assert!(!tell(&[(1, (1, 5), down)]));
+        assert!(!tell(&[(other, (1, 4), up)]), "an older one");
+        assert!(!tell(&[(1, (1, 7), down), (1, (1, 6), up), (other, (1, 6), up)]), "of one burst");
+        assert!(tell(&[(other, (1, 8), up)]), "a newer one");
+        assert!(tell(&[(1, (1, 7), down)]), "an older one");
+        assert!(!tell(&[(1, (2, 0), down)]), "another sender's");
+        port.close(&mut pool);
+    }
+    assert_eq!(pool.available(), pool.count());
+}
+
 #[test]
 fn what_is_nobodys_is_counted_and_nothing_else_happens() {
     let [a, b] = two();

@@ -107,7 +107,8 @@ pub struct DeviceCounters {
     /// VLAN tags put back that the kernel had stripped.
     pub vlan_restored: u64,
     /// Datagrams of a tunnel's socket for none of its ports: an unknown network identifier, or a known
-    /// one from a stranger. Told by one of the ports that share the socket.
+    /// one from a stranger. Told by one of the ports that share the socket. And, told by the port that they
+    /// came to, frames of tunnels' probes' look with another key than its own.
     pub rx_unknown: u64,
     /// Datagrams of a tunnel's socket that are none of a tunnel. Told as `rx_unknown` is.
     pub rx_malformed: u64,

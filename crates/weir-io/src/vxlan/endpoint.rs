@@ -5,7 +5,7 @@
 //! lock is taken once a burst and nobody else waits for it.
 
 use super::header::{HEADER_BYTES, identifier};
-use super::liveness::{Probe, Said};
+use super::liveness::{Probe, Theirs};
 use super::quality::{Echo, Quality, Told};
 use super::settings::Way;
 use crate::offload::checksum::complete_if_partial;
@@ -15,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
-use weir_packet::{BURST, Burst, Frame, Nanos, Pool};
+use weir_packet::{BURST, Burst, Frame, LinkState, Nanos, Pool};
 
 /// What the kernel may queue for the socket, in bytes of its accounting.
 const RX_BUFFER: i32 = 16 << 20;
@@ -60,8 +60,9 @@ struct Seat {
     /// Who it is in its own probes.
     me: u64,
     waiting: VecDeque<Frame>,
-    /// By way: whether a probe came since it was last asked, and what that one says.
-    heard: Vec<Option<Said>>,
+    /// By way: whether a probe came since it was last asked, and whether that one says that we are heard.
+    heard: Vec<Option<bool>>,
+    theirs: Theirs,
     /// By way.
     quality: Vec<Quality>,
     counts: Counts,
@@ -76,7 +77,8 @@ pub(super) struct Counts {
     pub(super) too_long: u64,
     /// Frames whose checksum a kernel had left unfinished.
     pub(super) completed: u64,
-    /// Told by the port that reads: of no network here, or from a stranger.
+    /// Told by the port that reads: of no network here, or from a stranger. Told by its own: of probes' look and no
+    /// probe of its other end.
     pub(super) unknown: u64,
     /// Told by the port that reads: no VXLAN.
     pub(super) malformed: u64,
@@ -142,6 +144,7 @@ impl State {
             me: g.me,
             waiting: VecDeque::with_capacity(BOX_FRAMES),
             heard: vec![None; g.ways.len()],
+            theirs: Theirs::unsaid(),
             quality: vec![Quality::default(); g.ways.len()],
             counts: Counts::default(),
         };
@@ -187,14 +190,20 @@ impl State {
         self.seats.get(at).and_then(Option::as_ref).map(|s| s.counts).unwrap_or_default()
     }
 
-    /// Which ways have brought probes since it was asked last, and what these say.
-    pub(super) fn heard(&mut self, at: usize, mut tell: impl FnMut(usize, Said)) {
+    /// Which ways have brought probes since it was asked last, and whether these say that we are heard.
+    pub(super) fn heard(&mut self, at: usize, mut tell: impl FnMut(usize, bool)) {
         let seat = self.seats.get_mut(at).and_then(Option::as_mut);
         for (i, h) in seat.into_iter().flat_map(|s| s.heard.iter_mut().enumerate()) {
-            if let Some(says) = h.take() {
-                tell(i, says);
+            if let Some(hears) = h.take() {
+                tell(i, hears);
             }
         }
+    }
+
+    /// The link of what a port's other end stands for.
+    pub(super) fn theirs(&self, at: usize) -> LinkState {
+        let seat = self.seats.get(at).and_then(Option::as_ref);
+        seat.map_or(LinkState::Up, |s| s.theirs.link())
     }
 
     /// What a probe on a way of a port says of those that it has heard.
@@ -275,11 +284,18 @@ impl State {
             return Some(f);
         }
         let inner = datagram.get(HEADER_BYTES..).unwrap_or_default();
-        if let Some(p) = seat.key.and_then(|key| Probe::read(inner, key)) {
-            if p.sender != seat.me {
-                seat.heard.get_mut(way).into_iter().for_each(|h| *h = Some(p.says));
-                let now = clock();
-                seat.quality.get_mut(way).into_iter().for_each(|q| q.heard(&p, now));
+        // Without a key it may be a relay's, which carries probes of the two ends beyond.
+        if let Some(key) = seat.key.filter(|_| Probe::looks(inner)) {
+            match Probe::read(inner, key) {
+                Some(p) if p.sender != seat.me => {
+                    seat.heard.get_mut(way).into_iter().for_each(|h| *h = Some(p.says.hears));
+                    seat.theirs.heard(&p);
+                    let now = clock();
+                    seat.quality.get_mut(way).into_iter().for_each(|q| q.heard(&p, now));
+                }
+                Some(_) => {}
+                // The other end may have a newer key for a while: a tenant is not to hear of it.
+                None => seat.counts.unknown += 1,
             }
             return Some(f);
         }

@@ -6,7 +6,9 @@
 //! when its probes arrive and theirs say that ours do. Three intervals of silence are its end. The
 //! first way that is up is taken; a better one is gone back to when it has been up for ten intervals,
 //! so that one that comes and goes is not followed. Probes are frames of the network itself, so whatever
-//! relays carry frames carries them; a key that only the two ends know tells them from a tenant's.
+//! relays carry frames carries them; a key that only the two ends know tells them from what a tenant makes
+//! up. Where there is a key nothing of their look is handed to a tenant, whatever key that has: the two ends are told theirs one
+//! after the other. An end without one passes them: it may be a relay's.
 
 use super::quality::Echo;
 use std::time::Duration;
@@ -88,10 +90,15 @@ impl Probe {
         b
     }
 
+    /// Whether a frame is of probes' look: somebody's, with whatever key and of whatever version.
+    pub(super) fn looks(frame: &[u8]) -> bool {
+        let head = frame.get(..14).filter(|_| frame.len() == PROBE_BYTES);
+        head.is_some_and(|h| h[..6] == TO && h[6..12] == FROM && h[12..] == TYPE)
+    }
+
     /// Reads a frame; `None` for everything that is no probe with this key.
     pub(super) fn read(frame: &[u8], key: u64) -> Option<Self> {
-        let head = frame.get(..14)?;
-        if frame.len() != PROBE_BYTES || head[..6] != TO || head[12..] != TYPE {
+        if !Self::looks(frame) {
             return None;
         }
         let word = |at: std::ops::Range<usize>| {
@@ -104,6 +111,33 @@ impl Probe {
         let (sender, says) = (word(SENDER)?, Said::read(flags));
         let probe = Self { sender, says, number: word(NUMBER)?, sent: word(SENT)?, echo };
         ours.then_some(probe)
+    }
+}
+
+/// The link of what the other end stands for: the newest word of it, whichever way that came and whatever came later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theirs {
+    link: LinkState,
+    /// Who said so, and the number of that probe: the same on all ways.
+    by: Option<(u64, u64)>,
+}
+
+impl Theirs {
+    /// Nothing was said yet.
+    pub(super) fn unsaid() -> Self {
+        Self { link: LinkState::Up, by: None }
+    }
+
+    /// A probe came. One that was overtaken, by its own way or another, says what was.
+    pub(super) fn heard(&mut self, p: &Probe) {
+        let overtaken = |(sender, number)| sender == p.sender && p.number <= number;
+        if !self.by.is_some_and(overtaken) {
+            (self.link, self.by) = (p.says.link, Some((p.sender, p.number)));
+        }
+    }
+
+    pub(super) fn link(&self) -> LinkState {
+        self.link
     }
 }
 
@@ -274,6 +308,23 @@ mod tests {
         assert_eq!(l.taken(), 1);
     }
 
+    #[test]
+    fn an_overtaken_probe_says_nothing_of_the_other_ends_link() {
+        let mut theirs = Theirs::unsaid();
+        let mut say = |sender, number, link| {
+            let says = Said { hears: true, link };
+            theirs.heard(&Probe { sender, says, number, sent: 1, echo: Echo::default() });
+            theirs.link()
+        };
+        let (up, down) = (LinkState::Up, LinkState::Down);
+        assert_eq!(say(1, 5, down), down);
+        assert_eq!([say(1, 4, up), say(1, 5, up)], [down, down]);
+        assert_eq!(say(1, 6, up), up);
+        // Opened anew it counts from the beginning.
+        assert_eq!(say(2, 0, down), down);
+        assert_eq!([say(2, 0, up), say(2, 1, up)], [down, up]);
+    }
+
     proptest! {
         #[test]
         fn probes_are_read_as_written_with_the_key_alone(
@@ -289,6 +340,11 @@ mod tests {
             if other != key {
                 prop_assert_eq!(Probe::read(&f, other), None);
             }
+            prop_assert!(Probe::looks(&f) && !Probe::looks(&f[..cut]));
+            // A bit of the addresses or the type makes it anybody's.
+            let mut like = f;
+            like[cut % 14] ^= 1 << (cut % 8);
+            prop_assert!(!Probe::looks(&like) && Probe::read(&like, key).is_none());
         }
 
         /// Whatever is heard, a way that is up is taken while there is one.

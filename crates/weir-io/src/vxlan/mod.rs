@@ -93,6 +93,8 @@ impl Vxlan {
         let at = endpoint.state().sit(&Guest { ways: &settings.ways, key, me }).map_err(|vni| {
             setting(format!("network identifier {vni} is another port's at {local}: give another"))
         })?;
+        // A port that has not been told of yet may not be there at all.
+        let stands = LinkState::from(settings.link.is_none());
         let way = |w: &Way| udp::Way { header: header::header(w.vni), to: Address::new(w.remote) };
         let mut port = Self {
             name: name.to_owned(),
@@ -104,7 +106,7 @@ impl Vxlan {
             caps: Caps::new(0, Feed::Overflows),
             up: LinkState::Up,
             fault: None,
-            stands: LinkState::Up,
+            stands,
             theirs: LinkState::Up,
             probes: 0,
             me,
@@ -151,11 +153,10 @@ impl Vxlan {
         self.fault = trouble.or(silent).or_else(beyond);
     }
 
-    /// What the other end has said since it was asked last, where nobody probes.
+    /// What the other end has said of the link that it stands for.
     fn hear(&mut self) {
-        let (None, Some(e)) = (&self.liveness, &self.endpoint) else { return };
-        let theirs = &mut self.theirs;
-        e.state().heard(self.at, |_, says| *theirs = says.link);
+        let Some(e) = &self.endpoint else { return };
+        self.theirs = e.state().theirs(self.at);
     }
 
     /// Sends probes when they are due, and looks which way is to be taken.
@@ -163,11 +164,7 @@ impl Vxlan {
         let (Some(l), Some(e)) = (&mut self.liveness, &self.endpoint) else { return };
         let now = clock();
         let mut state = e.state();
-        let theirs = &mut self.theirs;
-        state.heard(self.at, |way, says| {
-            *theirs = says.link;
-            l.heard(way, says.hears, now);
-        });
+        state.heard(self.at, |way, hears| l.heard(way, hears, now));
         if l.tick(now) {
             drop(state);
             self.say(now);

@@ -484,7 +484,7 @@ pub struct PortItem {
     pub segmented: u64,
     /// VLAN tags put back.
     pub vlan_restored: u64,
-    /// A tunnel's datagrams for none of the ports that share its socket.
+    /// A tunnel's datagrams for none of the ports that share its socket, and probes with another key than its own.
     #[serde(default)]
     pub rx_unknown: u64,
     /// Datagrams at a tunnel's socket that are none of a tunnel.
