@@ -21,7 +21,7 @@ use weir_wire::TcpPacket;
 /// one that is cut off by a guess is a connection.
 const FLIGHT: u32 = 16 * 1024;
 
-/// An acknowledgment number without its lowest byte, so that two fit beside a connection.
+/// An acknowledgment number without its lowest byte, so that it fits beside a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::programs) struct Acked([u8; 3]);
 
