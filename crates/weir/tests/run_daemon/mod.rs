@@ -106,6 +106,20 @@ impl Daemon {
         }
     }
 
+    /// The same for two lines, in any order: what goes to standard output and to standard error comes by two pipes.
+    pub fn wait_for_both(&mut self, texts: [&str; 2]) -> [String; 2] {
+        let mut found = texts.map(|_| None);
+        while found.iter().any(Option::is_none) {
+            let line = self.wait_for("");
+            for (found, text) in found.iter_mut().zip(texts) {
+                if line.contains(text) {
+                    *found = Some(line.clone());
+                }
+            }
+        }
+        found.map(Option::unwrap_or_default)
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.pid().cast_signed()).unwrap();
         kill_process(pid, signal).unwrap();

@@ -89,6 +89,14 @@ impl Setup {
         let from = self.in_port;
         let port = self.ports.iter_mut().find(|p| p.id == from).context("the port has gone")?;
         port.peer.send(frame)?;
+        Ok(self.left())
+    }
+    /// Lets programs say what they say by themselves when they begin, such as a router of its groups: no frame has caused that.
+    pub fn settle(&mut self) {
+        self.left();
+    }
+    /// Lets it run; says what left, port by port.
+    fn left(&mut self) -> Vec<(PortId, Vec<u8>)> {
         self.run();
         let mut out = Vec::new();
         for p in &mut self.ports {
@@ -97,7 +105,7 @@ impl Setup {
                 out.push((p.id, std::mem::take(&mut bytes)));
             }
         }
-        Ok(out)
+        out
     }
 }
 

@@ -169,9 +169,12 @@ fn passed(setup: &mut Setup, frame: &[u8], steps: &[Step]) -> Result<Program> {
             _ => {}
         }
     }
+    setup.settle();
+    let before = sums(setup);
     let left = setup.pass(frame)?;
     let after = sums(setup);
-    let mut p = Program { consumed: after.consumed.saturating_sub(consumed), ..Program::default() };
+    let consumed = after.consumed.saturating_sub(before.consumed + consumed);
+    let mut p = Program { consumed, ..Program::default() };
     for (port, bytes) in left {
         if let Some(i) = known.iter().position(|(q, b)| *q == port && *b == bytes) {
             known.swap_remove(i);
