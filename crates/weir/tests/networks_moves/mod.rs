@@ -265,6 +265,14 @@ impl World {
             assert_eq!(tunnels, 0, "{shown}");
         }
     }
+    /// What the host in the east answers to a request by its control socket.
+    fn told(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(self.east.socket()).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    }
     fn at_east(&self) -> Value {
         self.east.json(&["show", "--vdp", "red.s1"])["vdps"][0].clone()
     }
@@ -457,6 +465,23 @@ fn a_node_whose_host_died_goes_on_elsewhere() {
     assert!(told.contains("~ red/s1: 2 ways between east and west, by other ends"), "{told}");
     assert!(come_through(&wires, 20), "by the other address");
     assert!(w.s.apply(&lab("west")).contains("nothing differs"));
+    // An end whose way is too short for the port's frames is refused, and again: it is not there meanwhile.
+    let v = w.east.json(&["show"]);
+    let mut ports = v["ports"].as_array().unwrap().iter();
+    let end = ports.find(|p| p["name"].as_str().unwrap().starts_with("mv-")).unwrap();
+    let [name, device, label] = ["name", "device", "label"].map(|k| end[k].as_str().unwrap());
+    assert!(w.told(&format!("{{\"do\":\"port-delete\",\"name\":\"{name}\"}}")).contains("\"ok\""));
+    let put = |more: &str| {
+        w.told(&format!(
+            "{{\"do\":\"port-put\",\"name\":\"{name}\",\"device\":\"{device}{more}\",\"label\":\"{label}\"}}"
+        ))
+    };
+    for _ in 0..2 {
+        let said = put(",mtu=900");
+        assert!(said.contains("longer frames than its way"), "{said}");
+    }
+    assert!(put("").contains("\"ok\""));
+    assert!(come_through(&wires, 20), "by the end that is put again");
     // To a third host when that has died.
     w.west.signal(rustix::process::Signal::KILL);
     w.west.end();
