@@ -4,11 +4,12 @@
 //! Room: as [`crate::away`]; a lab's words need not change for this to happen, so each change looks for it. Whoever moves
 //! nodes puts it right, by the same steps as a move.
 
-use crate::away::{RuleSyntax, bodies, body};
+use crate::away::{RuleSyntax, Tunnel, bodies, body};
 use crate::model::{Lab, Network, Node};
 use crate::observed::Observed;
 use crate::refusal::Refusal;
 use crate::store::Places;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A node whose frames do not come to where it shall be, though a lab has said that before.
@@ -71,6 +72,8 @@ pub fn mends(
     answers: impl Fn(&str) -> bool,
 ) -> Result<Vec<Mend>, Refusal> {
     let mut all = Vec::new();
+    let known: BTreeSet<(&str, u16)> =
+        bodies(observed, store).into_iter().map(|(host, o, _)| (host, o.vid)).collect();
     for (n, v) in lab.network.iter().flat_map(|n| n.node.iter().map(move |v| (n, v))) {
         let Some(away) = v.away.as_deref().filter(|a| answers(a) && answers(&v.host)) else {
             continue;
@@ -79,7 +82,7 @@ pub fn mends(
         if old.is_none_or(|o| (o.host.as_str(), o.away.as_deref()) != (&v.host, Some(away))) {
             continue;
         }
-        if let Some(lack) = lack(lab, n, v, observed, places, (store, rules))? {
+        if let Some(lack) = lack(lab, n, v, observed, places, (store, rules), &known)? {
             let (network, node) = (n.name.clone(), v.name.clone());
             let (home, away) = (v.host.clone(), away.to_owned());
             all.push(Mend { network, node, home, away, lack });
@@ -95,6 +98,7 @@ fn lack(
     observed: &Observed,
     places: &Places,
     (store, rules): (u64, &impl RuleSyntax),
+    known: &BTreeSet<(&str, u16)>,
 ) -> Result<Option<Lack>, Refusal> {
     let place = places.get(&format!("{}/{}", n.name, v.name));
     let Some((place, here)) = place.and_then(|p| Some((p, observed.get(&v.host)?))) else {
@@ -102,9 +106,7 @@ fn lack(
     };
     let body = body(lab, n, v, place.vid, observed, store, rules)?;
     let Some(there) = observed.get(&body.away.0) else { return Ok(None) };
-    let known = bodies(observed, store)
-        .into_iter()
-        .any(|(host, o, _)| host == body.away.0 && o.vid == body.away.1);
+    let known = known.contains(&(body.away.0.as_str(), body.away.1));
     let left = here.vdps.iter().any(|o| o.vid == place.vid && o.moving);
     let has_way = body.tunnels.iter().all(|t| here.made.contains_key(&t.name));
     match (known, left && has_way) {
@@ -112,7 +114,7 @@ fn lack(
         (true, false) => return Ok(Some(Lack::Home)),
         (false, _) => return Ok(Some(Lack::Node)),
     }
-    let as_it_shall_be = |t: &&crate::away::Tunnel| {
+    let as_it_shall_be = |t: &&Tunnel| {
         here.devices.get(&t.name) == Some(&t.at_home)
             && there.devices.get(&t.name) == Some(&t.at_body)
     };

@@ -83,7 +83,7 @@ impl Redb {
             }
         };
         let s = Self { db: Some(db), shown };
-        unbroken(&s.shown, || s.found())??;
+        s.found()?;
         Ok(s)
     }
 
@@ -105,10 +105,8 @@ impl Redb {
             }
             Err(e) => return Err(e).with_context(|| format!("{shown}: store of networks")),
         };
-        match unbroken(&shown, || get(&db, &shown, "format"))?? {
-            Some(f) if f == FORMAT => {
-                Ok(Peek::Holds(Box::new(unbroken(&shown, || saved(&db, &shown))??)))
-            }
+        match get(&db, &shown, "format")? {
+            Some(f) if f == FORMAT => Ok(Peek::Holds(Box::new(saved(&db, &shown)?))),
             // Its maker has not come further, or is another version: opening it tells.
             _ => Ok(Peek::Torn),
         }
@@ -182,7 +180,7 @@ fn get(db: &impl ReadableDatabase, shown: &str, key: &str) -> Result<Option<Vec<
             Err(e) => Err(e.into()),
         }
     };
-    read().map_err(|e| system(shown, e))
+    unbroken(shown, read)?.map_err(|e| system(shown, e))
 }
 
 fn state(shown: &str, bytes: &[u8]) -> Result<State, StoreError> {
@@ -234,8 +232,7 @@ fn unbroken<T>(shown: &str, f: impl FnOnce() -> T) -> Result<T, StoreError> {
 
 impl Store for Redb {
     fn load(&self) -> Result<Saved, StoreError> {
-        let db = self.db()?;
-        unbroken(&self.shown, || saved(db, &self.shown))?
+        saved(self.db()?, &self.shown)
     }
 
     fn begin(&mut self, target: &State) -> Result<(), StoreError> {
