@@ -12,7 +12,7 @@
 //!
 //! [`goal`] puts these together. [`rename`] has one name for a host that two labs call differently, and [`silent`]
 //! says what becomes of one that does not answer. [`away`] says what must be there for a node to be processed
-//! by another host.
+//! by another host, [`homeward`] which nodes come home before they are changed.
 //!
 //! Beside them, [`guard`]: rules that act when a node goes beyond a rate; [`verify`]: proof that no
 //! network reaches another, from the rules as installed; and
@@ -23,6 +23,7 @@ pub mod admission;
 pub mod away;
 pub mod goal;
 pub mod guard;
+pub mod homeward;
 pub mod mend;
 pub mod model;
 pub mod observed;

@@ -22,6 +22,7 @@ use std::fmt;
 use std::path::Path;
 use weir_supervisor::away::{Move, moves};
 use weir_supervisor::goal::Goal;
+use weir_supervisor::homeward::{homeward, movable};
 use weir_supervisor::mend::{Mend, mends};
 use weir_supervisor::model::{Lab, guard};
 use weir_supervisor::observed::Observed;
@@ -54,6 +55,8 @@ pub struct Prepared {
     pub missed: Vec<Missed>,
     /// Guards that watch nothing any more then, each in a line.
     pub idle: Vec<String>,
+    /// Nodes that come home before their hosts change them: network and name.
+    pub homeward: Vec<(String, String)>,
     /// What it takes.
     pub steps: Vec<Step>,
     /// Nodes that go to other hosts then, or come back.
@@ -189,10 +192,13 @@ impl Keeper {
         self.store.begin(&p.target)?;
         self.saved.under_way = Some(p.target.clone());
         let id = self.saved.id;
-        let done = p.nodes.begin_turn(id).and_then(|()| p.nodes.perform(&p.steps));
-        let done = done.and_then(|became| {
-            let at = moving::Known { places: &p.target.places, states: &p.known.0, store: id };
-            Ok((became, moving::lead(&mut p.nodes, &p.target.lab, at)?))
+        let at = moving::Known { places: &p.target.places, states: &p.known.0, store: id };
+        let lab = &p.target.lab;
+        let done = p.nodes.begin_turn(id).and_then(|()| {
+            let mut moved = moving::come_home(&mut p.nodes, lab, at, &p.homeward)?;
+            let became = p.nodes.perform(&p.steps)?;
+            moved.extend(moving::lead(&mut p.nodes, lab, at)?);
+            Ok((became, moved))
         });
         match done {
             Ok((became, moved)) => (self.became, self.moved) = (became, moved),
@@ -235,6 +241,20 @@ impl Keeper {
         if is_bad_input(why) { bad_input(text) } else { Error::msg(text) }
     }
 
+    /// Finishes a change that was interrupted, if one was, before another is made. Says what was not done.
+    ///
+    /// # Errors
+    /// It can't be finished, and how it is undone.
+    pub fn finish_earlier(&mut self) -> Result<Vec<Missed>> {
+        let led = self.recover(Way::On).map_err(|e| {
+            let text = format!(
+                "a change was interrupted, and can't be finished: {e:#}; 'weir net recover --back' undoes it"
+            );
+            if is_bad_input(&e) { bad_input(text) } else { Error::msg(text) }
+        })?;
+        Ok(led.map(|l| l.missed).unwrap_or_default())
+    }
+
     /// Leads a change that was interrupted to its end, or undoes it. Says whether there was one.
     ///
     /// # Errors
@@ -275,6 +295,7 @@ pub fn prepare(
     let known = Known::of(saved, &reached);
     let observed = known.observed(&reached, reached.observed.clone(), &lab, id);
     let places = known.places();
+    let now = known.now();
     let goal =
         Goal::of(&lab, &observed, &places, &known.links(), id).map_err(|r| refused(file, &r))?;
     for w in &goal.wanted {
@@ -286,10 +307,15 @@ pub fn prepare(
         return Err(reached.why_not(host, what));
     }
     let steps = split.steps;
+    let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
+    let before = before.map(|g| g.wanted).unwrap_or_default();
+    let changed = homeward(&steps, &observed, &lab, &now.lab, id);
+    movable(&changed, &before).map_err(|r| refused(file, &r))?;
+    let homeward = changed.iter().filter(|h| h.stays.is_none());
+    let homeward = homeward.map(|h| (h.network.to_owned(), h.node.to_owned())).collect();
     if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
         apart(&reached.nodes.verify(&steps)?)?;
     }
-    let now = known.now();
     let moves = moves(&lab, &now.lab, &observed, &goal.places, id, &Flows)
         .map_err(|r| refused(file, &r))?;
     for m in &moves {
@@ -303,13 +329,11 @@ pub fn prepare(
     let mends = mends(&lab, &now.lab, &observed, &goal.places, (id, &Flows), answers)
         .map_err(|r| refused(file, &r))?;
     let missed = known.missed(&reached, split.gone, &lab);
-    let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
-    let before = before.map(|g| g.wanted).unwrap_or_default();
     let idle = guard::left_idle(&now.lab, &lab);
     let revision = saved.state.revision + 1;
     let target = State { revision, lab, places: goal.places, links: goal.links };
     let nodes = reached.nodes;
-    Ok(Prepared { nodes, known, target, missed, idle, steps, moves, mends, before })
+    Ok(Prepared { nodes, known, target, missed, idle, homeward, steps, moves, mends, before })
 }
 
 /// A change that was interrupted, led to an end.
@@ -343,9 +367,13 @@ fn lead(way: Way, goal: &State, others: &[&State], store: u64) -> Result<Led> {
         Some((host, what)) if way == Way::On => return Err(reached.why_not(host, what)),
         _ => missed.extend(silent::missed(&split.needed, What::NotPutBack)),
     }
-    reached.nodes.perform(&split.steps)?;
     let at = moving::Known { places: &places, states: &known.0, store };
-    let moved = moving::lead(&mut reached.nodes, &goal.lab, at)?;
+    // What is away and was to be changed, or is to be changed back, goes there again afterwards.
+    let changed = homeward(&split.steps, &observed, &goal.lab, &goal.lab, store);
+    let which: Vec<_> = changed.iter().map(|h| (h.network.to_owned(), h.node.to_owned())).collect();
+    let mut moved = moving::come_home(&mut reached.nodes, &goal.lab, at, &which)?;
+    reached.nodes.perform(&split.steps)?;
+    moved.extend(moving::lead(&mut reached.nodes, &goal.lab, at)?);
     Ok(Led { steps: split.steps.len() + moved.len(), missed })
 }
 

@@ -4,6 +4,7 @@
 
 use super::change::Prepared;
 use std::collections::BTreeSet;
+use weir_supervisor::away::Move;
 use weir_supervisor::model::NAME_BYTES;
 use weir_supervisor::plan::Step;
 use weir_supervisor::silent::Missed;
@@ -25,7 +26,9 @@ pub struct Told {
 
 /// All steps of a change, and before them what is not done, and which guards watch nothing any more.
 pub fn told(p: &Prepared) -> Vec<Told> {
-    let moves = p.moves.iter().map(|m| Told {
+    let homeward = |m: &&Move| p.homeward.iter().any(|h| *h == (m.network.clone(), m.node.clone()));
+    let (first, last): (Vec<&Move>, Vec<&Move>) = p.moves.iter().partition(homeward);
+    let one_moves = |m: &Move| Told {
         line: match p.missed.iter().any(|s| s.host == m.from) {
             true => format!("{m}, as it was when it left its own"),
             false => m.to_string(),
@@ -33,7 +36,8 @@ pub fn told(p: &Prepared) -> Vec<Told> {
         host: m.to.clone(),
         network: Some(m.network.clone()),
         ..Told::default()
-    });
+    };
+    let (first, last) = (first.into_iter().map(one_moves), last.into_iter().map(one_moves));
     let mends = p.mends.iter().map(|m| Told {
         line: m.to_string(),
         host: m.away.clone(),
@@ -42,7 +46,7 @@ pub fn told(p: &Prepared) -> Vec<Told> {
     });
     let idle = p.idle.iter().map(|line| Told { line: line.clone(), ..Told::default() });
     let missed = p.missed.iter().map(missed).chain(idle);
-    missed.chain(p.steps.iter().map(|s| one(p, s))).chain(moves).chain(mends).collect()
+    missed.chain(first).chain(p.steps.iter().map(|s| one(p, s))).chain(last).chain(mends).collect()
 }
 
 fn missed(m: &Missed) -> Told {

@@ -118,13 +118,10 @@ impl Known<'_> {
 /// # Errors
 /// A node refuses a step, or does not answer; asked again, it goes on where it was.
 pub fn lead(nodes: &mut Nodes, lab: &Lab, known: Known<'_>) -> Result<Vec<Moved>> {
-    let Known { places, store, .. } = known;
+    let store = known.store;
     let observed = nodes.observe()?;
     let mut out = Vec::new();
-    let there: Vec<(String, u16, (String, String))> = away::bodies(&observed, store)
-        .into_iter()
-        .map(|(host, v, node)| (host.to_owned(), v.vid, node))
-        .collect();
+    let there = bodies(&observed, store);
     // Bodies of nodes that are no more.
     for (host, vid, (network, node)) in &there {
         let known = lab.network(network).and_then(|n| n.node(node));
@@ -132,50 +129,111 @@ pub fn lead(nodes: &mut Nodes, lab: &Lab, known: Known<'_>) -> Result<Vec<Moved>
             remove(nodes, host, *vid)?;
         }
     }
-    for n in &lab.network {
-        for v in &n.node {
-            let Some(place) = places.get(&format!("{}/{}", n.name, v.name)) else { continue };
-            let home =
-                observed.get(&v.host).and_then(|h| h.vdps.iter().find(|o| o.vid == place.vid));
-            let moving = home.is_some_and(|o| o.moving);
-            if ![Some(&v.host), v.away.as_ref()].into_iter().flatten().all(|h| nodes.answers(h)) {
-                continue;
-            }
-            let of = |(_, _, (nw, nd)): &Here<'_>| (nw, nd) == (&n.name, &v.name);
-            let bodies: Vec<Here<'_>> = there.iter().filter(of).collect();
-            let body = known.own(n, v, &bodies);
-            for (host, vid, _) in bodies.iter().filter(|b| Some(**b) != body) {
-                remove(nodes, host, *vid)?;
-            }
-            if v.away.is_none() && body.is_none() && !moving {
-                continue;
-            }
-            let m = Mover {
-                node: format!("{}/{}", n.name, v.name),
-                home: (v.host.clone(), place.vid),
-                path: v.path.name(),
-                store,
-            };
-            m.settled(nodes)?;
-            // Where it is now and shall not be, it leaves first.
-            if let Some((host, vid, _)) = body.filter(|(h, ..)| v.away.as_ref() != Some(h)) {
-                out.extend(m.fetch(nodes, (host, *vid))?);
-            } else if v.away.is_none() {
-                m.wake_home(nodes)?;
-            } else if body.is_some() && m.is_half_back(nodes)? {
-                let (host, vid, _) = body.ok_or_else(|| anyhow!("it was there"))?;
-                out.extend(m.fetch(nodes, (host, *vid))?);
-            }
-            if v.away.is_some() {
-                let observed = nodes.observe()?;
-                let body = away::body(lab, n, v, place.vid, &observed, store, &Flows);
-                let body = body.map_err(|r| crate::net::lab::refused(None, &r))?;
-                out.extend(m.send(nodes, &body, &observed)?);
-            }
+    for (n, v) in lab.network.iter().flat_map(|n| n.node.iter().map(move |v| (n, v))) {
+        if !both_answer(nodes, v) {
+            continue;
+        }
+        let Some(one) = one(nodes, (n, v), known, &observed, &there)? else { continue };
+        let One { m, vid, body, moving } = one;
+        if v.away.is_none() && body.is_none() && !moving {
+            continue;
+        }
+        m.settled(nodes)?;
+        // Where it is now and shall not be, it leaves first.
+        if let Some((host, vid, _)) = body.filter(|(h, ..)| v.away.as_ref() != Some(h)) {
+            out.extend(m.fetch(nodes, (host, *vid))?);
+        } else if v.away.is_none() {
+            m.wake_home(nodes)?;
+        } else if body.is_some() && m.is_half_back(nodes)? {
+            let (host, vid, _) = body.ok_or_else(|| anyhow!("it was there"))?;
+            out.extend(m.fetch(nodes, (host, *vid))?);
+        }
+        if v.away.is_some() {
+            let observed = nodes.observe()?;
+            let body = away::body(lab, n, v, vid, &observed, store, &Flows);
+            let body = body.map_err(|r| crate::net::lab::refused(None, &r))?;
+            out.extend(m.send(nodes, &body, &observed)?);
         }
     }
     tunnels_go(nodes, lab, store)?;
     Ok(out)
+}
+
+/// Has nodes of a lab, each by its network and name, come home, wherever they shall be then: their hosts change none that is
+/// away. Returns how they were moved.
+///
+/// # Errors
+/// As [`lead`].
+pub fn come_home(
+    nodes: &mut Nodes,
+    lab: &Lab,
+    known: Known<'_>,
+    which: &[(String, String)],
+) -> Result<Vec<Moved>> {
+    if which.is_empty() {
+        return Ok(Vec::new());
+    }
+    let observed = nodes.observe()?;
+    let there = bodies(&observed, known.store);
+    let mut out = Vec::new();
+    for (network, node) in which {
+        let found = lab.network(network).and_then(|n| Some((n, n.node(node)?)));
+        let Some(at) = found.filter(|(_, v)| both_answer(nodes, v)) else { continue };
+        let Some(One { m, body, .. }) = one(nodes, at, known, &observed, &there)? else { continue };
+        m.settled(nodes)?;
+        match body {
+            Some((host, vid, _)) => out.extend(m.fetch(nodes, (host, *vid))?),
+            None => m.wake_home(nodes)?,
+        }
+    }
+    Ok(out)
+}
+
+/// Whether its own host and the one that shall process a node answer.
+fn both_answer(nodes: &Nodes, v: &Node) -> bool {
+    [Some(&v.host), v.away.as_ref()].into_iter().flatten().all(|h| nodes.answers(h))
+}
+
+/// A node that may have to be moved.
+struct One<'b> {
+    m: Mover,
+    /// Its number at home.
+    vid: u16,
+    /// Where it is processed, or was to be.
+    body: Option<Here<'b>>,
+    /// Whether its home says that it is away, or on its way.
+    moving: bool,
+}
+
+/// How things are with a node; what is not its own body of several goes. `None`: it lives nowhere yet.
+fn one<'b>(
+    nodes: &mut Nodes,
+    (n, v): (&Network, &Node),
+    known: Known<'_>,
+    observed: &Observed,
+    there: &'b [(String, u16, (String, String))],
+) -> Result<Option<One<'b>>> {
+    let Some(place) = known.places.get(&format!("{}/{}", n.name, v.name)) else { return Ok(None) };
+    let home = observed.get(&v.host).and_then(|h| h.vdps.iter().find(|o| o.vid == place.vid));
+    let of = |(_, _, (nw, nd)): &Here<'_>| (nw, nd) == (&n.name, &v.name);
+    let bodies: Vec<Here<'_>> = there.iter().filter(of).collect();
+    let body = known.own(n, v, &bodies);
+    for (host, vid, _) in bodies.iter().filter(|b| Some(**b) != body) {
+        remove(nodes, host, *vid)?;
+    }
+    let m = Mover {
+        node: format!("{}/{}", n.name, v.name),
+        home: (v.host.clone(), place.vid),
+        path: v.path.name(),
+        store: known.store,
+    };
+    Ok(Some(One { m, vid: place.vid, body, moving: home.is_some_and(|o| o.moving) }))
+}
+
+/// All bodies that a store keeps.
+fn bodies(observed: &Observed, store: u64) -> Vec<(String, u16, (String, String))> {
+    let all = away::bodies(observed, store).into_iter();
+    all.map(|(host, v, node)| (host.to_owned(), v.vid, node)).collect()
 }
 
 /// A node that moves.

@@ -162,9 +162,7 @@ impl Desk {
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut keeper = Keeper::open(&self.path)?;
-        if keeper.saved.under_way.is_some() {
-            keeper.recover(Way::On).map_err(|e| hushed(caller, &Lab::default(), e))?;
-        }
+        keeper.finish_earlier().map_err(|e| hushed(caller, &Lab::default(), e))?;
         self.note(&keeper.saved);
         let before = keeper.saved.state.lab.clone();
         let mut lab = before.clone();

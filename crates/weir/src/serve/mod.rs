@@ -101,7 +101,10 @@ impl App {
             tell(UNPROVED);
         }
         if let Some(why) = left {
-            tell(format_args!("a change was interrupted, and can't be finished now: {why}"));
+            let undo = "'weir net recover --back' undoes it";
+            tell(format_args!(
+                "a change was interrupted, and can't be finished now: {why}; {undo}"
+            ));
         }
         Ok(Self {
             desk: Arc::new(desk),

@@ -7,7 +7,7 @@ use crate::commands::say::{note, put, say};
 use crate::config::error::{Source, nearest};
 use crate::environment::Envelope;
 use crate::fault::bad_input;
-use crate::net::change::{Keeper, Verify, Way, prepare};
+use crate::net::change::{Keeper, Verify, prepare};
 use crate::net::lab::LabFile;
 use crate::net::moving::Moved;
 use crate::socket::protocol::Became;
@@ -324,9 +324,7 @@ fn changed(
 /// Makes a change of the lab that nobody asked for at a terminal. Says which revision holds then.
 pub fn made(kept: &Kept, edit: impl FnOnce(&mut Lab)) -> Result<u64> {
     let mut keeper = kept.open()?;
-    if keeper.saved.under_way.is_some() {
-        keeper.recover(Way::On)?;
-    }
+    keeper.finish_earlier()?;
     let mut lab = keeper.saved.state.lab.clone();
     edit(&mut lab);
     let prepared = keeper.prepare(lab, None, Verify::AsTheLabSays)?;
@@ -344,9 +342,7 @@ fn recovered(keeper: &mut Keeper, dry_run: bool) -> Result<()> {
     if dry_run {
         return Err(bad_input("a change was interrupted: 'weir net recover' finishes it"));
     }
-    for m in keeper.recover(Way::On)?.into_iter().flat_map(|led| led.missed) {
-        say(m)?;
-    }
+    keeper.finish_earlier()?.iter().try_for_each(say)?;
     say(format_args!("a change that was interrupted is finished"))
 }
 
