@@ -8,8 +8,9 @@ use crate::instructions::{still_right, turn_all};
 use crate::matches;
 use crate::plane::Plane;
 use crate::request::{Asker, Cx, Stop};
+use crate::state::Known;
 use crate::switch::Switch;
-use weir_dataplane::RuleRef;
+use weir_dataplane::{Absent, RuleRef};
 use weir_openflow::model::{
     ErrorCode, FlowCommand, FlowFlags, FlowMod, GROUP_ANY, Match, Port, RemovedReason, TABLE_ALL,
     Version,
@@ -34,7 +35,7 @@ impl Switch {
         matches::check(&mut m.matcher, who.version)?;
         let behaviour = match deletes {
             true => None,
-            false => Some(self.behaviour(&m)?),
+            false => Some(self.behaviour(&m, Absent::Refused)?),
         };
         let filter = filter_of(who.version, &m, deletes);
         // A strict delete in every table is one of each; so is a non-strict one's search.
@@ -116,17 +117,17 @@ impl Switch {
     }
 
     /// Checks what a flow shall do; its number, counted once for the caller.
-    pub(crate) fn behaviour(&mut self, m: &FlowMod) -> Result<u32, ErrorCode> {
-        let all = &m.instructions;
+    pub(crate) fn behaviour(&mut self, m: &FlowMod, absent: Absent) -> Result<u32, ErrorCode> {
+        let (all, world) = (&m.instructions, Known { state: &self.state, absent });
         let is = |b: &Behaviour| *b.instructions == all[..];
         // Most flows do what others do.
         if let Some(i) = self.flows.behaviours.find(all, is)
-            && self.flows.behaviours.get(i).is_some_and(|b| still_right(b, m.table, &self.state))
+            && self.flows.behaviours.get(i).is_some_and(|b| still_right(b, m.table, &world))
         {
             self.flows.behaviours.more(i);
             return Ok(i);
         }
-        let turned = turn_all(all, m.table, &self.state)?;
+        let turned = turn_all(all, m.table, &world)?;
         Ok(self.flows.behaviours.take(all, is, || turned))
     }
 

@@ -1,16 +1,16 @@
 //! Groups (1.3 §5.6, §6.5, §7.3.4.2): checked, kept, given to the data plane; deleted with the flows
 //! that use them.
 
-use crate::actions::{Named, Place, turn};
+use crate::actions::{Named, Place, World, turn};
 use crate::apply::code_of;
 use crate::plane::Plane;
 use crate::request::{Cx, Stop};
-use crate::state::{Group, follows};
+use crate::state::{Group, Known, follows};
 use crate::switch::Switch;
 use std::collections::BTreeSet;
 use weir_dataplane::{
-    Action, Bucket as Way, ChainError, ControlError, Group as Ways, GroupKind as Kind, MAX_BUCKETS,
-    MAX_CHAIN,
+    Absent, Action, Bucket as Way, ChainError, ControlError, Group as Ways, GroupKind as Kind,
+    MAX_BUCKETS, MAX_CHAIN,
 };
 use weir_openflow::model::{
     Bucket, ErrorCode, GROUP_ALL, GROUP_ANY, GROUP_MAX, GroupCommand, GroupKind, GroupMod, Port,
@@ -27,6 +27,7 @@ impl Switch {
     pub(crate) fn group_mod<P: Plane>(
         &mut self,
         m: GroupMod,
+        absent: Absent,
         cx: &mut Cx<'_, P>,
     ) -> Result<(), Stop> {
         self.flush(cx)?;
@@ -39,7 +40,7 @@ impl Switch {
             }
             GroupCommand::Modify if m.id > GROUP_MAX => Err(ErrorCode::GroupInvalid.into()),
             GroupCommand::Modify if !there => Err(ErrorCode::GroupUnknown.into()),
-            GroupCommand::Add | GroupCommand::Modify => self.put_group(m, cx),
+            GroupCommand::Add | GroupCommand::Modify => self.put_group(m, absent, cx),
             GroupCommand::Delete if m.id == GROUP_ALL => self.delete_groups(cx),
             GroupCommand::Delete if m.id > GROUP_MAX => Err(ErrorCode::GroupInvalid.into()),
             GroupCommand::Delete if there => self.delete_group(m.id, cx),
@@ -47,11 +48,16 @@ impl Switch {
         }
     }
 
-    fn put_group<P: Plane>(&mut self, m: GroupMod, cx: &mut Cx<'_, P>) -> Result<(), Stop> {
-        let ways = self.turn_group(&m)?;
+    fn put_group<P: Plane>(
+        &mut self,
+        m: GroupMod,
+        absent: Absent,
+        cx: &mut Cx<'_, P>,
+    ) -> Result<(), Stop> {
+        let ways = self.turn_group(&m, absent)?;
         self.check_loop(&m)?;
         let (vid, id) = (self.config.vid, m.id);
-        cx.plane.with(move |dp| dp.put_own_group(vid, id, ways))?.map_err(|e| match e {
+        cx.plane.with(move |dp| dp.put_own_group(vid, id, ways, absent))?.map_err(|e| match e {
             ControlError::Chain { chain: ChainError::Loop(_), .. } => ErrorCode::GroupLoop,
             ControlError::Chain { .. } => ErrorCode::GroupChainingUnsupported,
             e => code_of(e),
@@ -63,7 +69,7 @@ impl Switch {
     }
 
     /// Checks a group's buckets and turns them.
-    fn turn_group(&self, m: &GroupMod) -> Result<Ways<Vec<Action>>, ErrorCode> {
+    fn turn_group(&self, m: &GroupMod, absent: Absent) -> Result<Ways<Vec<Action>>, ErrorCode> {
         if m.buckets.len() > MAX_BUCKETS {
             return Err(ErrorCode::GroupOutOfBuckets);
         }
@@ -72,7 +78,7 @@ impl Switch {
         }
         let mut ways = Vec::with_capacity(m.buckets.len());
         for b in &m.buckets {
-            let mut way = Way::new(self.turn_bucket(m, b)?);
+            let mut way = Way::new(self.turn_bucket(m, b, absent)?);
             way.weight = b.weight;
             way.watch_port = (b.watch_port != Port::ANY).then_some(b.watch_port.0);
             way.watch_group = (b.watch_group != GROUP_ANY).then_some(b.watch_group);
@@ -87,14 +93,20 @@ impl Switch {
         Ways::new(kind, ways).map_err(|_| ErrorCode::GroupInvalid)
     }
 
-    fn turn_bucket(&self, m: &GroupMod, b: &Bucket) -> Result<Vec<Action>, ErrorCode> {
+    fn turn_bucket(
+        &self,
+        m: &GroupMod,
+        b: &Bucket,
+        absent: Absent,
+    ) -> Result<Vec<Action>, ErrorCode> {
+        let world = Known { state: &self.state, absent };
         let unwatched = b.watch_port == Port::ANY && b.watch_group == GROUP_ANY;
         // Fields that mean nothing for a kind (§6.5), and failover without a sign of life.
         let weighs = m.kind != GroupKind::Select && b.weight != 0;
         if weighs || m.kind == GroupKind::FastFailover && unwatched {
             return Err(ErrorCode::GroupInvalid);
         }
-        if b.watch_port != Port::ANY && !self.state.ports.contains_key(&b.watch_port) {
+        if b.watch_port != Port::ANY && !world.has_port(b.watch_port) {
             return Err(ErrorCode::GroupBadWatch);
         }
         if follows(b).any(|g| g == m.id) {
@@ -104,7 +116,7 @@ impl Switch {
             return Err(ErrorCode::GroupBadWatch);
         }
         let mut named = Named::default();
-        turn(&b.actions, Place::Rule, &self.state, &mut named)
+        turn(&b.actions, Place::Rule, &world, &mut named)
     }
 
     /// Whether the group, as it shall be, leads back to itself or to too much: the data plane looks at all that it leads

@@ -2,6 +2,7 @@
 
 use crate::actions::World;
 use std::collections::BTreeMap;
+use weir_dataplane::Absent;
 use weir_openflow::model::{
     Action, Band, Bucket, GROUP_ANY, GroupKind, MeterFlags, Port, PortDesc, QueueDesc,
 };
@@ -72,5 +73,29 @@ impl World for State {
     }
     fn tables(&self) -> u8 {
         self.tables
+    }
+}
+
+/// The same, by what becomes of names of ports and queues that are not there.
+pub(crate) struct Known<'s> {
+    pub state: &'s State,
+    pub absent: Absent,
+}
+
+impl World for Known<'_> {
+    fn has_port(&self, port: Port) -> bool {
+        self.absent == Absent::Kept || self.state.has_port(port)
+    }
+    fn has_group(&self, group: u32) -> bool {
+        self.state.has_group(group)
+    }
+    fn has_meter(&self, meter: u32) -> bool {
+        self.state.has_meter(meter)
+    }
+    fn has_queue(&self, port: Port, queue: u32) -> bool {
+        self.absent == Absent::Kept || self.state.has_queue(port, queue)
+    }
+    fn tables(&self) -> u8 {
+        self.state.tables
     }
 }

@@ -18,7 +18,7 @@ use crate::roles::{Conn, Conns, Listens, Purpose, changes};
 use crate::state::State;
 use crate::stats::{Walk, has_number_for};
 use std::collections::BTreeMap;
-use weir_dataplane::{DataPlane, InvalidTtl};
+use weir_dataplane::{Absent, DataPlane, InvalidTtl};
 use weir_openflow::model::{
     Capabilities, ErrorCode, Features, Fragments, Message, Msg, Port, Role, SwitchConfig,
     TABLE_ALL, TABLE_MAX, Version,
@@ -243,7 +243,7 @@ impl Switch {
         match body {
             Message::FlowMod(m) => self.flow_mod(who, m, cx),
             Message::PacketOut(m) => self.packet_out(who, m, cx),
-            Message::GroupMod(m) => self.group_mod(m, cx),
+            Message::GroupMod(m) => self.group_mod(m, Absent::Refused, cx),
             Message::MeterMod(m) => self.meter_mod(m, cx),
             Message::PortMod(m) => self.port_mod(who, m, cx),
             Message::TableMod { table, config } => Ok(self.table_mod(table, config)?),

@@ -3,6 +3,7 @@
 mod rig;
 use rig::*;
 use weir_agent::{ConnId, Link, PortUpdate, Purpose};
+use weir_dataplane::PortNo;
 use weir_openflow::codec::encode;
 use weir_openflow::model::*;
 
@@ -305,4 +306,48 @@ fn a_port_that_does_not_receive_takes_1_0_s_spanning_tree() {
         let came = [rig.send(1, &frame(1)).len(), rig.send(1, &bridges).len()];
         assert_eq!(came, [others, bridged], "{config:?} under {mask:?}");
     }
+}
+
+/// A flow, a group and a queue that name a port which the switch has lost stay at home, where their frames end. They are
+/// carried, and end there too, until the port is back; a controller is refused as ever.
+#[test]
+fn what_names_a_lost_port_is_carried() {
+    let mut rig = Rig::new();
+    let add_flow = |n, instructions| Message::FlowMod(flow(dst(n), 5, instructions));
+    let all = vec![bucket(vec![output(2)]), bucket(vec![output(3)])];
+    rig.ok(NEW, group(GroupCommand::Add, GroupKind::All, 1, all));
+    let watched = Bucket { watch_port: Port(2), ..bucket(vec![output(2)]) };
+    let other = Bucket { watch_port: Port(3), ..bucket(vec![output(3)]) };
+    rig.ok(NEW, group(GroupCommand::Add, GroupKind::FastFailover, 2, vec![watched, other]));
+    rig.ok(NEW, add_flow(1, to(2)));
+    rig.ok(NEW, add_flow(2, vec![Instruction::Apply(vec![output(2), output(3)])]));
+    rig.ok(NEW, add_flow(3, vec![Instruction::Apply(vec![Action::Group(1)])]));
+    rig.ok(NEW, add_flow(4, vec![Instruction::Apply(vec![Action::Group(2)])]));
+    let queued = vec![Action::SetQueue(7), output(2)];
+    rig.ok(NEW, add_flow(5, vec![Instruction::Write(queued)]));
+    let by = |rig: &mut Rig| -> Vec<Vec<u32>> {
+        let one = |n| rig.send(1, &frame(n)).into_iter().map(|(port, _)| port).collect();
+        (1..=5).map(one).collect()
+    };
+    let whole = [vec![2], vec![2, 3], vec![2, 3], vec![2], vec![2]];
+    assert_eq!(by(&mut rig), whole);
+    let before: Vec<_> = rig.flows(NEW).into_iter().map(|f| f.instructions).collect();
+
+    let mut less = config();
+    less.ports.retain(|p| p.no != Port(2));
+    less.queues.clear();
+    let mut all = Vec::new();
+    let new = Rig::alone(less, |spec| {
+        all.clone_from(&spec.ports);
+        spec.ports.retain(|(no, _)| *no != PortNo(2));
+    });
+    let mut rig = rig.moved_to(new, [NEW]);
+    let seen: Vec<_> = rig.flows(NEW).into_iter().map(|f| f.instructions).collect();
+    assert_eq!(seen, before);
+    assert_eq!(by(&mut rig), [vec![], vec![3], vec![3], vec![3], vec![]]);
+    assert_eq!(rig.refused(NEW, add_flow(6, to(2))), ErrorCode::ActionBadOutPort);
+    assert_eq!(rig.refused(NEW, add(7, vec![output(2)])), ErrorCode::ActionBadOutPort);
+    rig.plane.set_ports(VID, all).unwrap();
+    rig.plane.relink(VID).unwrap();
+    assert_eq!(by(&mut rig), whole);
 }

@@ -115,8 +115,11 @@ const NEAR: usize = 4;
 /// Stands in a vacant place of the list of ids: no port of a data plane has this number.
 const VACANT: PortId = PortId(u16::MAX - 2);
 
+/// Stands for a port that a VDP has lost, in rules that were carried here with it: no port of a data plane has this number.
+pub(crate) const GONE: PortId = PortId(u16::MAX - 3);
+
 /// Ports of a data plane have smaller numbers.
-pub(crate) const RESERVED: PortId = VACANT;
+pub(crate) const RESERVED: PortId = GONE;
 
 /// Where to count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -488,6 +491,10 @@ impl Edge {
     /// What becomes of fragments.
     pub fn fragments(&self) -> Fragments {
         if self.guards & FRAGMENTS == 0 { Fragments::Normal } else { Fragments::Drop }
+    }
+    /// Holds frames against ports that rules name and the VDP has not.
+    pub fn names_former(&mut self) {
+        self.guard(FORMER, true);
     }
     fn guard(&mut self, bit: u8, on: bool) {
         self.guards = if on { self.guards | bit } else { self.guards & !bit };

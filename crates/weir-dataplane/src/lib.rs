@@ -46,9 +46,10 @@ pub use compile::{
     compile_bucket, compile_default, compile_packet_out, set,
 };
 pub use control::{
-    Config, ControlError, FramesView, Gauge, GroupCounters, Imbalance, Installed, LastChanges,
-    LinkEvent, MeterCounters, PacketOut, Passed, Placed, Placement, PortChange, PortEvent, PortIn,
-    PortView, QueueCounters, QueueView, RuleRef, RuleView, Snapshot, TakenRules, VdpSpec, VdpView,
+    Absent, Config, ControlError, FramesView, Gauge, GroupCounters, Imbalance, Installed,
+    LastChanges, LinkEvent, MeterCounters, PacketOut, Passed, Placed, Placement, PortChange,
+    PortEvent, PortIn, PortView, QueueCounters, QueueView, RuleRef, RuleView, Snapshot, TakenRules,
+    VdpSpec, VdpView,
 };
 pub use counters::{PortCounters, TableCounters, Tally, Usage, VdpCounters};
 pub use edge::{Fragments, Isolation, PortFlags, VdpPortCounters};

@@ -1,4 +1,5 @@
-//! A packed switch, unpacked into one that is new: checked as a controller's messages are.
+//! A packed switch, unpacked into one that is new: checked as a controller's messages are, but for ports and queues that
+//! are gone. A flow or group that names them stayed where it was, and stays here.
 
 use super::wire::In;
 use super::{CarryError, FORM, kind};
@@ -10,7 +11,7 @@ use crate::plane::{Plane, PlaneGone};
 use crate::request::{Cx, Stop};
 use crate::switch::Switch;
 use crate::{dp, outbox::Outbox};
-use weir_dataplane::{InvalidTtl, RuleRef};
+use weir_dataplane::{Absent, InvalidTtl, RuleRef};
 use weir_openflow::codec::decode;
 use weir_openflow::model::{
     ErrorCode, FlowCommand, Fragments, GroupCommand, Message, MeterCommand, Port, PortConfig,
@@ -205,7 +206,8 @@ impl Switch {
             }
             (kind::GROUP, Message::GroupMod(m)) if m.command == GroupCommand::Add => {
                 let id = m.id;
-                self.group_mod(m, cx).map_err(|e| stopped(format!("group {id}"), e))?;
+                self.group_mod(m, Absent::Kept, cx)
+                    .map_err(|e| stopped(format!("group {id}"), e))?;
                 if let Some(g) = self.state.groups.get_mut(&id) {
                     g.created = created;
                 }
@@ -231,7 +233,7 @@ impl Switch {
         let refused = |code| stopped(what.clone(), Stop::Refused(code));
         self.check_head(Version::V13, &m, false).map_err(refused)?;
         matches::check(&mut m.matcher, Version::V13).map_err(refused)?;
-        let behaviour = self.behaviour(&m).map_err(refused)?;
+        let behaviour = self.behaviour(&m, Absent::Kept).map_err(refused)?;
         let new = NewFlow {
             cookie: m.cookie,
             created,
@@ -263,7 +265,7 @@ impl Switch {
                 spec.matcher = flows.keys(&id);
                 (spec.priority, spec.cookie) = (id.priority.into(), new.cookie);
                 apply::set_actions(&mut spec, flows, new.behaviour);
-                let placed = dp.place_rule(set.vid, table, &spec, set.placement);
+                let placed = dp.place_naming(set.vid, table, &spec, set.placement, Absent::Kept);
                 let (_, rule) = placed.map_err(apply::code_of)?;
                 flows.insert(rule, id, new);
                 rules.push(rule);

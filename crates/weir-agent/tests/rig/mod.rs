@@ -102,9 +102,12 @@ impl Rig {
         rig
     }
     /// The same switch on another data plane, whose clock shows another time.
-    pub fn moved(mut self, conns: impl IntoIterator<Item = ConnId>) -> Self {
+    pub fn moved(self, conns: impl IntoIterator<Item = ConnId>) -> Self {
         let config = self.switch.config().clone();
-        let mut new = Self::alone(config, |_| {});
+        self.moved_to(Self::alone(config, |_| {}), conns)
+    }
+    /// The same on this one, where it is new.
+    pub fn moved_to(mut self, mut new: Self, conns: impl IntoIterator<Item = ConnId>) -> Self {
         new.now = self.now + Nanos::from_secs(7);
         new.plane.poll(new.now);
         let mut unpacking = Unpacking::default();

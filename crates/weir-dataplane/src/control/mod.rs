@@ -42,7 +42,7 @@ pub(crate) use port_events::Subscribers;
 pub use port_events::{LinkEvent, PortChange, PortEvent};
 pub use queues::{QueueCounters, QueueView};
 pub(crate) use relink::WrittenGroup;
-pub use rules::{Placed, Placement, RuleRef};
+pub use rules::{Absent, Placed, Placement, RuleRef};
 pub use vdps::VdpSpec;
 pub use view::{FramesView, Imbalance, PortView, RuleView, Snapshot, VdpView};
 

@@ -1,8 +1,9 @@
 //! Groups and meters.
 
+use super::rules::{Absent, Former};
 use super::*;
 use crate::action::{Action, PortNo, Vid};
-use crate::compile::{ActionResult, Op, ResolvePort, compile_bucket};
+use crate::compile::{ActionResult, CompileError, Op, ResolvePort, compile_bucket};
 use crate::counters::Tally;
 use crate::execute::InvalidTtl;
 use crate::group::{Group, follows};
@@ -58,7 +59,7 @@ impl DataPlane {
             return self.everywhere(move |p| p.put_group(vid, id, group.clone()));
         }
         let written = group.clone();
-        self.install_group(vid, id, group)?;
+        self.install_group(vid, id, group, Absent::Refused)?;
         let v = self.vdp_mut(vid)?;
         v.asked.groups.insert(id, AskedGroup { written, watched: Watched::Plane });
         Ok(())
@@ -69,11 +70,18 @@ impl DataPlane {
         vid: Vid,
         id: u32,
         group: Group<Vec<Action>>,
+        absent: Absent,
     ) -> Result<(), ControlError> {
-        let mut failed = None;
+        let (mut failed, mut former) = (None, false);
         let v = self.vdp(vid)?;
-        let one = |actions: &[Action]| {
-            let r = compile_bucket(actions, v)?;
+        let mut one = |actions: &[Action]| {
+            let r = match compile_bucket(actions, v) {
+                Err(CompileError::NoSuchPort(_)) if absent == Absent::Kept => {
+                    former = true;
+                    compile_bucket(actions, &Former(v))?
+                }
+                other => other?,
+            };
             Self::check_objects(v, &r)?;
             self.refuse_apart(vid, &r)?;
             Ok(r)
@@ -90,6 +98,9 @@ impl DataPlane {
         }
         let slow = compiled.share();
         let v = self.vdp_mut(vid)?;
+        if former {
+            v.edge.names_former();
+        }
         let groups = &mut v.fast.groups;
         let before = groups.get(id).map(behind).unwrap_or_default();
         let names = |id| groups.get(id).map(behind);
@@ -121,7 +132,7 @@ impl DataPlane {
         })
     }
     /// As [`DataPlane::put_group`], with watched ports in the VDP's own numbers. One that the VDP
-    /// has not is never live, until it has it: [`DataPlane::relink`].
+    /// has not is never live, until it has it: [`DataPlane::relink`]; `absent` says what becomes of outputs to such a port.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -130,14 +141,15 @@ impl DataPlane {
         vid: Vid,
         id: u32,
         group: Group<Vec<Action>>,
+        absent: Absent,
     ) -> Result<(), ControlError> {
         if self.desk.is_some() {
-            return self.everywhere(move |p| p.put_own_group(vid, id, group.clone()));
+            return self.everywhere(move |p| p.put_own_group(vid, id, group.clone(), absent));
         }
         let v = self.vdp(vid)?;
         let written = group.clone();
         let group = group.watching(|no| v.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into()));
-        self.install_group(vid, id, group)?;
+        self.install_group(vid, id, group, absent)?;
         let v = self.vdp_mut(vid)?;
         v.asked.groups.insert(id, AskedGroup { written, watched: Watched::Own });
         Ok(())

@@ -1,9 +1,10 @@
 //! Action rules: where they live, and what that costs.
 
 use super::*;
-use crate::action::{Action, Vid};
-use crate::compile::{self, ActionResult, CompileError, Op};
+use crate::action::{Action, PortNo, Vid};
+use crate::compile::{self, ActionResult, CompileError, Op, ResolvePort};
 use crate::counters::{TableCounters, Tally, Usage};
+use crate::edge::GONE;
 use crate::matching::{Put, RuleSpec, placed};
 use crate::plane::DataPlane;
 use crate::software::SlowRule;
@@ -12,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use weir_classify::{Match, Part};
+use weir_packet::PortId;
 
 /// Where a rule shall live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,25 @@ pub enum Placement {
     Slow,
     /// In the TCAM while there are entries, else on the slow path.
     Spill,
+}
+
+/// What becomes of what names a port that its VDP has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It is refused.
+    Refused,
+    /// It is taken, and frames end there, counted, until the VDP has the port: what was carried here names it by
+    /// rights, as [`DataPlane::relink`] leaves it where the port went.
+    Kept,
+}
+
+/// A VDP's ports, and those that it may have had.
+pub(super) struct Former<'v>(pub(super) &'v Vdp);
+
+impl ResolvePort for Former<'_> {
+    fn port(&self, no: PortNo) -> Option<PortId> {
+        Some(self.0.port(no).unwrap_or(GONE))
+    }
 }
 
 /// Where a rule went.
@@ -68,6 +89,21 @@ impl DataPlane {
         spec: &RuleSpec,
         placement: Placement,
     ) -> Result<(Placed, RuleRef), ControlError> {
+        self.place_naming(vid, table, spec, placement, Absent::Refused)
+    }
+
+    /// The same, by what becomes of a rule that names a port that the VDP has not.
+    ///
+    /// # Errors
+    /// As [`DataPlane::place_rule`].
+    pub fn place_naming(
+        &mut self,
+        vid: Vid,
+        table: u8,
+        spec: &RuleSpec,
+        placement: Placement,
+        absent: Absent,
+    ) -> Result<(Placed, RuleRef), ControlError> {
         if placement == Placement::Slow {
             self.refuse_slow(vid)?;
         }
@@ -75,9 +111,9 @@ impl DataPlane {
         let placement = if self.workers() > 1 { Placement::Fast } else { placement };
         if self.desk.is_some() {
             let spec = spec.clone();
-            return self.everywhere(move |p| p.place_rule(vid, table, &spec, placement));
+            return self.everywhere(move |p| p.place_naming(vid, table, &spec, placement, absent));
         }
-        let placed = self.place(vid, table, spec, placement)?;
+        let placed = self.place(vid, table, spec, placement, absent)?;
         self.settle_path(vid)?;
         Ok(placed)
     }
@@ -88,9 +124,18 @@ impl DataPlane {
         table: u8,
         spec: &RuleSpec,
         placement: Placement,
+        absent: Absent,
     ) -> Result<(Placed, RuleRef), ControlError> {
         spec.matcher.check_prereqs()?;
-        let result = self.compile_rule(vid, table, &spec.actions)?;
+        let result = match self.compile_rule(vid, table, &spec.actions) {
+            Err(ControlError::Actions(CompileError::NoSuchPort(_))) if absent == Absent::Kept => {
+                self.vdp_mut(vid)?.edge.names_former();
+                // Not remembered: a rule of the same actions may be one that is refused.
+                let v = self.vdp(vid)?;
+                self.compile_by(vid, compile::compile(&spec.actions, table, &Former(v))?)?
+            }
+            other => other?,
+        };
         let asked: Vec<u32> = result.meters().collect();
         let placed = self.place_compiled(vid, table, spec, result, placement)?;
         // Meters know which table's rules ask them.
@@ -237,8 +282,12 @@ impl DataPlane {
         table: u8,
         actions: &[Action],
     ) -> Result<ActionResult, ControlError> {
+        self.compile_by(vid, compile::compile(actions, table, self.vdp(vid)?)?)
+    }
+
+    /// What actions came to, held against what the VDP has beside ports.
+    fn compile_by(&self, vid: Vid, r: ActionResult) -> Result<ActionResult, ControlError> {
         let v = self.vdp(vid)?;
-        let r = compile::compile(actions, table, v)?;
         Self::check_objects(v, &r)?;
         self.refuse_apart(vid, &r)?;
         Ok(placed(r, &v.fast.meters, &v.fast.groups))

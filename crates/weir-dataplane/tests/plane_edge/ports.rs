@@ -301,7 +301,7 @@ fn a_gre_sequence_counts_on_while_ports_come_and_go() {
     let encap = Action::EncapGre { outer, key: None, sequence, checksum };
     let bucket = Bucket::new(vec![encap.clone(), by(1)]);
     let group = Group::new(GroupKind::Indirect, vec![bucket]).unwrap();
-    r.p.put_own_group(v, 1, group).unwrap();
+    r.p.put_own_group(v, 1, group, Absent::Refused).unwrap();
     let to = |n: u128| Match::any().with(Field::EthDst, 0x0200_0000_0000 + n);
     let rules = [
         (1, vec![encap.clone(), by(1)], Placement::Fast),
@@ -335,11 +335,12 @@ fn port_1_comes_back(path: Path) {
     let v = r.vdp(1);
     let bucket = |actions: &[Action]| Bucket::new(actions.to_vec());
     let group = |kind, buckets| Group::new(kind, buckets).unwrap();
-    r.p.put_own_group(v, 1, group(GroupKind::All, vec![bucket(&[by(1)])])).unwrap();
+    r.p.put_own_group(v, 1, group(GroupKind::All, vec![bucket(&[by(1)])]), Absent::Refused)
+        .unwrap();
     let mut first = bucket(&[by(1)]);
     first.watch_port = Some(no(1).0);
     let failover = group(GroupKind::FastFailover, vec![first, bucket(&[by(2)])]);
-    r.p.put_own_group(v, 2, failover).unwrap();
+    r.p.put_own_group(v, 2, failover, Absent::Refused).unwrap();
     // Station 1: straight; 2: by a group; 3: by a group that falls over; 4: on the slow path.
     let to = |n: u8| Match::any().with(Field::EthDst, 0x0200_0000_0000 + u128::from(n));
     let rules = [
