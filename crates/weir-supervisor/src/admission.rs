@@ -188,10 +188,12 @@ fn ports(lab: &Lab, host: &Host<'_>, n: &Network, v: &Node, at: &Way) -> Result<
     let attached = lab.attached(n, v).into_iter().enumerate();
     for (i, a) in attached.filter(|(_, a)| a.made == Made::ByHost) {
         let p = &*a.port;
-        if !host.seen.ports.contains(p) {
+        if !host.seen.has(p, &format!("{}/{}", n.name, v.name)) {
             let near = instead(p, host.seen.ports.iter().map(String::as_str));
             let at = if i < v.ports.len() { at.at("ports", i) } else { at.key("host") };
-            return Err(Refusal::new(at, format!("host '{}' has no port '{p}': {near}", v.host)));
+            let text = format!("host '{}' has no port '{p}': {near}", v.host);
+            let text = format!("{text}; {} wants it", v.vdp_name(n));
+            return Err(Refusal::new(at, text));
         }
     }
     Ok(())

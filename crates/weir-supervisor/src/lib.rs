@@ -11,7 +11,7 @@
 //! supervisor that is killed at any moment finds its place again.
 //!
 //! [`goal`] puts these together. [`rename`] has one name for a host that two labs call differently, and [`silent`]
-//! says what becomes of one that does not answer. [`away`] says what must be there for a node to be processed
+//! says what becomes of one that does not answer, [`lacking`] of what lacks ports. [`away`] says what must be there for a node to be processed
 //! by another host, [`homeward`] which nodes come home before they are changed.
 //!
 //! Beside them, [`guard`]: rules that act when a node goes beyond a rate; [`verify`]: proof that no
@@ -24,6 +24,7 @@ pub mod away;
 pub mod goal;
 pub mod guard;
 pub mod homeward;
+pub mod lacking;
 pub mod mend;
 pub mod model;
 pub mod observed;

@@ -15,6 +15,8 @@ pub struct ObservedHost {
     pub ports: BTreeSet<String>,
     /// Those of them that somebody keeps, with their marks.
     pub made: BTreeMap<String, String>,
+    /// Ports that are not there any more, by the nodes (`NETWORK/NODE`) that have them all the same.
+    pub gone: BTreeMap<String, BTreeSet<String>>,
     /// What these are made of.
     pub devices: BTreeMap<String, String>,
     /// VXLAN network identifiers of its ports.
@@ -27,6 +29,13 @@ pub struct ObservedHost {
     pub action: Budget,
     /// Processors that programs of virtual routers may run on, as its kernel lists them, where it says so.
     pub processors: Option<String>,
+}
+
+impl ObservedHost {
+    /// Whether a node's port is there, or need not be.
+    pub(crate) fn has(&self, port: &str, node: &str) -> bool {
+        self.ports.contains(port) || self.gone.get(node).is_some_and(|p| p.contains(port))
+    }
 }
 
 /// A part of a TCAM.

@@ -34,14 +34,32 @@ pub enum What {
     GivenUp(Vec<String>),
     /// This is not put back: VDPs and ports by name.
     NotPutBack(Vec<String>),
+    /// The host answers, and lacks ports of a node, which is let alone.
+    Lacks {
+        /// `NETWORK.NODE`.
+        node: String,
+        /// The ports.
+        ports: Vec<String>,
+    },
+}
+
+impl Missed {
+    /// Whether its host does not answer.
+    pub fn is_silent(&self) -> bool {
+        !matches!(self.what, What::Lacks { .. })
+    }
 }
 
 impl fmt::Display for Missed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let What::Lacks { node, ports } = &self.what {
+            let (s, all) = (if ports.len() == 1 { "" } else { "s" }, ports.join("', '"));
+            return write!(f, "! {}: no port{s} '{all}' there; {node} stays as it is", self.host);
+        }
         write!(f, "! {}: no data plane answers there; ", self.host)?;
         let are = |all: &[String]| if all.len() == 1 { "is" } else { "are" };
         match &self.what {
-            What::Stays => f.write_str("nothing is changed there"),
+            What::Lacks { .. } | What::Stays => f.write_str("nothing is changed there"),
             What::GivenUp(all) => write!(f, "{} {} given up there", all.join(", "), are(all)),
             What::NotPutBack(all) => {
                 let text = "not put back there: 'weir apply' does it when one does";

@@ -261,6 +261,43 @@ fn what_is_kept_outlives_a_reload_and_a_network_is_created_beside_others() {
     east.stop();
 }
 
+/// A port that a host's file has no more is its own node's matter.
+#[test]
+fn a_port_that_is_gone_keeps_up_no_other_network() {
+    let ca = Authority::new();
+    let (mut east, a) = node(&["e1", "e2", "e3"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a)]);
+    let net = |name: &str, ports: &str| {
+        format!(
+            "[[network]]\nname = '{name}'\n[[network.node]]\nname = 's1'\nhost = 'east'\nports = [{ports}]\n"
+        )
+    };
+    let all = format!("{}{}", net("red", "'e1', 'e2'"), net("blue", "'e3'"));
+    s.apply(&all);
+    let config = std::fs::read_to_string(east.path("t.toml")).unwrap();
+    east.reload(&config.replace("[[port]]\nname = 'e2'\ndevice = 'null'\n", ""));
+    let warned = "! east: no port 'e2' there; red.s1 stays as it is";
+    for change in [
+        &["net", "set", "blue", "s1", "cpu_permille=9"][..],
+        &["net", "migrate", "blue", "s1", "--path", "slow"],
+        &["net", "delete", "blue"],
+    ] {
+        assert!(s.ask(change).contains(warned), "{change:?}");
+    }
+    assert!(s.apply(&all).contains(warned));
+    assert_eq!(names(&east), ["red.s1", "blue.s1"]);
+    let told = s.refused(&["net", "set", "red", "s1", "cpu_permille=9"], 2);
+    let lacks = told.contains("host 'east' has no port 'e2'");
+    assert!(lacks && told.contains("; red.s1 wants it"), "{told}");
+    // The port is back, and all is as it was.
+    east.reload(&config);
+    assert!(s.apply(&all).contains("nothing differs"));
+    s.ask(&["net", "set", "red", "s1", "cpu_permille=9"]);
+    s.ask(&["net", "delete", "red"]);
+    assert_eq!(names(&east), ["blue.s1"]);
+    east.stop();
+}
+
 #[test]
 fn what_can_not_be_is_refused_whole_with_its_place() {
     let (east, west, s) = two();

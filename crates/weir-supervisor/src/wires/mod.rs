@@ -117,12 +117,15 @@ impl Laid {
             let old = before.get(&key).filter(|p| p.host == r.host).map(|p| p.vid);
             let Some((host, seen)) = observed.get_key_value(&r.host) else { continue };
             // What it passes on to is there, or is made for it.
-            let known = |p: &str| {
-                seen.ports.contains(p) || self.ports.iter().any(|w| w.host == *host && w.name == p)
-            };
+            let of = |node: &str| node.split_once('/').is_some_and(|(n, _)| n == r.network);
+            let gone = |p: &str| seen.gone.iter().any(|(node, all)| of(node) && all.contains(p));
+            let made = |p: &str| self.ports.iter().any(|w| w.host == *host && w.name == p);
+            let known = |p: &str| seen.ports.contains(p) || made(p) || gone(p);
             if let Some(p) = r.passes.ports.iter().find(|p| !known(p)) {
                 let near = instead(p, seen.ports.iter().map(String::as_str));
-                return Err(Refusal::new(r.at, format!("host '{host}' has no port '{p}': {near}")));
+                let text = format!("host '{host}' has no port '{p}': {near}");
+                let text = format!("{text}; network '{}' wants it", r.network);
+                return Err(Refusal::new(r.at, text));
             }
             let free = || (1..u16::MAX).rev().find(|vid| !taken.contains(&(host.as_str(), *vid)));
             let Some(vid) = old.or_else(free) else {

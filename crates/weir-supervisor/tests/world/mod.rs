@@ -126,6 +126,7 @@ impl World {
             ports: h.ports.iter().chain(h.made.keys()).cloned().collect(),
             made: h.made.iter().map(|(n, (_, label))| (n.clone(), label.clone())).collect(),
             devices: h.made.iter().map(|(n, (device, _))| (n.clone(), device.clone())).collect(),
+            gone: BTreeMap::new(),
             vnis: BTreeSet::new(),
             vdps: h
                 .vdps

@@ -23,6 +23,7 @@ use std::path::Path;
 use weir_supervisor::away::{Move, moves};
 use weir_supervisor::goal::Goal;
 use weir_supervisor::homeward::{homeward, movable};
+use weir_supervisor::lacking::{self, lacking, let_alone, names_one};
 use weir_supervisor::mend::{Mend, mends};
 use weir_supervisor::model::{Lab, guard};
 use weir_supervisor::observed::Observed;
@@ -296,18 +297,22 @@ pub fn prepare(
     let observed = known.observed(&reached, reached.observed.clone(), &lab, id);
     let places = known.places();
     let now = known.now();
+    let lacks = lacking(&lab, &now.lab, &observed);
+    let admits = lacking::without(observed.clone(), &lacks);
     let goal =
-        Goal::of(&lab, &observed, &places, &known.links(), id).map_err(|r| refused(file, &r))?;
-    for w in &goal.wanted {
+        Goal::of(&lab, &admits, &places, &known.links(), id).map_err(|r| refused(file, &r))?;
+    for w in goal.wanted.iter().filter(|w| !names_one(&w.host, &w.toml, &lacks)) {
         readable(w, &observed, &goal.ports)
             .map_err(|e| refused(file, &Refusal::new(w.at.clone(), e)))?;
     }
-    let split = split(goal.steps(&observed, id, &places), |h| !reached.nodes.answers(h));
+    let steps = let_alone(goal.steps(&observed, id, &places), &lacks);
+    let split = split(steps, |h| !reached.nodes.answers(h));
     if let Some((host, what)) = split.needed.first() {
         return Err(reached.why_not(host, what));
     }
     let steps = split.steps;
-    let before = Goal::of(&now.lab, &observed, &now.places, &now.links, id);
+    let admits = lacking::without(observed.clone(), &lacking(&now.lab, &now.lab, &observed));
+    let before = Goal::of(&now.lab, &admits, &now.places, &now.links, id);
     let before = before.map(|g| g.wanted).unwrap_or_default();
     let changed = homeward(&steps, &observed, &lab, &now.lab, id);
     movable(&changed, &before).map_err(|r| refused(file, &r))?;
@@ -328,7 +333,8 @@ pub fn prepare(
     let answers = |h: &str| reached.nodes.answers(h);
     let mends = mends(&lab, &now.lab, &observed, &goal.places, (id, &Flows), answers)
         .map_err(|r| refused(file, &r))?;
-    let missed = known.missed(&reached, split.gone, &lab);
+    let mut missed = known.missed(&reached, split.gone, &lab);
+    missed.extend(lacking::missed(&lacks));
     let idle = guard::left_idle(&now.lab, &lab);
     let revision = saved.state.revision + 1;
     let target = State { revision, lab, places: goal.places, links: goal.links };
@@ -359,10 +365,19 @@ fn lead(way: Way, goal: &State, others: &[&State], store: u64) -> Result<Led> {
     let observed = reached.nodes.observe()?;
     let observed = known.observed(&reached, observed, &goal.lab, store);
     let places = known.places();
-    let wanted = Goal::of(&goal.lab, &observed, &places, &goal.links, store);
+    // What held has lost ports, perhaps, and what is new must have its own.
+    let held = match way {
+        Way::On => known.now().lab,
+        Way::Back => goal.lab.clone(),
+    };
+    let lacks = lacking(&goal.lab, &held, &observed);
+    let admits = lacking::without(observed.clone(), &lacks);
+    let wanted = Goal::of(&goal.lab, &admits, &places, &goal.links, store);
     let wanted = wanted.map_err(|r| refused(None, &r))?;
-    let split = split(wanted.steps(&observed, store, &places), |h| !reached.nodes.answers(h));
+    let steps = let_alone(wanted.steps(&observed, store, &places), &lacks);
+    let split = split(steps, |h| !reached.nodes.answers(h));
     let mut missed = known.missed(&reached, split.gone, &goal.lab);
+    missed.extend(lacking::missed(&lacks));
     match split.needed.first() {
         Some((host, what)) if way == Way::On => return Err(reached.why_not(host, what)),
         _ => missed.extend(silent::missed(&split.needed, What::NotPutBack)),

@@ -29,7 +29,7 @@ pub fn told(p: &Prepared) -> Vec<Told> {
     let homeward = |m: &&Move| p.homeward.iter().any(|h| *h == (m.network.clone(), m.node.clone()));
     let (first, last): (Vec<&Move>, Vec<&Move>) = p.moves.iter().partition(homeward);
     let one_moves = |m: &Move| Told {
-        line: match p.missed.iter().any(|s| s.host == m.from) {
+        line: match p.missed.iter().any(|s| s.host == m.from && s.is_silent()) {
             true => format!("{m}, as it was when it left its own"),
             false => m.to_string(),
         },

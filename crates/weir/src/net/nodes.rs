@@ -335,6 +335,7 @@ pub(super) fn seen(items: Vec<Item>) -> ObservedHost {
             .filter(|p| p.label.is_some())
             .map(|p| (p.name.clone(), p.device.clone()))
             .collect(),
+        gone: BTreeMap::new(),
         vnis: stats.ports.iter().flat_map(|p| identifiers(&p.device)).collect(),
         vdps: stats.vdps.iter().filter(|v| v.vid != 0).map(vdp).collect(),
         mapping,
