@@ -298,6 +298,57 @@ fn a_port_that_is_gone_keeps_up_no_other_network() {
     east.stop();
 }
 
+/// What a network's switch shows are files on its host, as what a VDP of the host's own file shows.
+#[test]
+fn a_networks_certificate_is_read_again_by_its_host() {
+    let ca = Authority::new();
+    let (mut east, a) = node(&["e1"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a)]);
+    let put = |own: &Identity| own.write(&ca, s.dir.path(), "switch");
+    let first = ca.signs("127.0.0.1");
+    let files = put(&first);
+    s.apply(&format!(
+        "[[network]]\nname = 'red'\ntls = {{ certificate = '{}', key = '{}', ca = '{}' }}\n\
+         [[network.node]]\nname = 's1'\nhost = 'east'\nports = ['e1']\n\
+         openflow = {{ listen = ['pssl:0'] }}\n",
+        files.certificate.display(),
+        files.key.display(),
+        files.ca.display()
+    ));
+    let shown = |d: &Daemon| {
+        let v = d.json(&["show", "--vdp", "red.s1"])["vdps"][0].clone();
+        let at = v["detail"]["openflow"]["listeners"][0]["bound"].as_str().unwrap().to_owned();
+        let mut c = connect(&at, &ca, Some(&ca.signs("tool.example")));
+        while c.conn.is_handshaking() {
+            c.conn.complete_io(&mut c.sock).unwrap();
+        }
+        c.conn.peer_certificates().unwrap()[0].clone()
+    };
+    let is = |d: &Daemon, own: &Identity| assert_eq!(shown(d), own.der().0[0]);
+    is(&east, &first);
+    let second = ca.signs("127.0.0.1");
+    put(&second);
+    let config = std::fs::read_to_string(east.path("t.toml")).unwrap();
+    assert_eq!(east.reload(&config), "reload: done");
+    is(&east, &second);
+    assert_eq!(east.reload(&config), "reload: nothing differs");
+    // One that does not fit its key is told of, and nobody is shown it.
+    let third = ca.signs("127.0.0.1");
+    std::fs::write(&files.certificate, &third.certificate).unwrap();
+    east.signal(Signal::HUP);
+    let line = east.wait_for("its certificate stays what it was");
+    assert!(line.contains("red.s1") && line.contains("switch.key"), "{line}");
+    east.wait_for("reload: ");
+    is(&east, &second);
+    assert!(s.ask(&["apply", &text(&s.path("lab.toml"))]).contains("nothing differs"));
+    put(&third);
+    let told = s.ask(&["apply", &text(&s.path("lab.toml"))]);
+    assert!(told.contains("~ east: VDP 1 red.s1"), "{told}");
+    is(&east, &third);
+    assert!(s.ask(&["apply", &text(&s.path("lab.toml"))]).contains("nothing differs"));
+    east.stop();
+}
+
 #[test]
 fn what_can_not_be_is_refused_whole_with_its_place() {
     let (east, west, s) = two();

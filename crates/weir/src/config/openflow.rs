@@ -7,7 +7,7 @@ use super::error::{ConfigError, Source, one_of};
 use super::read::{Read, port_name, read_file};
 use super::schema::{OpenflowSection, QueueSection, TlsSection, VdpSection};
 use crate::openflow::address::{Controller, Listener, Security};
-use crate::openflow::tls::{Identity, Part, PeerName, Pem};
+use crate::openflow::tls::{Files, Identity, Part, PeerName, Pem};
 use std::path::Path;
 use std::time::Duration;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -16,6 +16,7 @@ use weir_agent::Limits;
 use weir_dataplane::{PortNo, Vid};
 use weir_openflow::channel::Versions;
 use weir_openflow::model::Version;
+use weir_supervisor::section::digest;
 
 /// A VDP as an OpenFlow switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -300,13 +301,6 @@ pub(super) fn identity(
     base: &Path,
 ) -> Read<Identity> {
     let s = t.get_ref();
-    let read = |f: &Spanned<String>, what: &str| {
-        read_file(&base.join(f.get_ref()))
-            .map_err(|e| source.error(&f.span(), format!("{what} {e}")))
-    };
-    let certificate = read(&s.certificate, "certificate")?;
-    let key = read(&s.key, "key")?;
-    let ca = read(&s.ca, "ca")?;
     let name = match &s.peer_name {
         None => PeerName::Host,
         Some(n) if n.get_ref() == "*" => PeerName::Any,
@@ -314,15 +308,66 @@ pub(super) fn identity(
             .map(PeerName::Is)
             .map_err(|_| source.error(&n.span(), "peer_name: a host's name, or \"*\" for any"))?,
     };
-    let pem = Pem { certificate: certificate.as_bytes(), key: key.as_bytes(), ca: ca.as_bytes() };
-    Identity::new(&pem, name).map_err(|(part, e)| {
+    let of = |f: &Spanned<String>| base.join(f.get_ref());
+    let files = Files { certificate: of(&s.certificate), key: of(&s.key), ca: of(&s.ca) };
+    let read = read_texts(&files).and_then(|texts| identity_of(files, name, &texts));
+    read.map_err(|(part, wrong)| {
         let (what, at) = match part {
             Part::Certificate => ("certificate", &s.certificate),
             Part::Key => ("key", &s.key),
             Part::Ca => ("ca", &s.ca),
         };
-        source.error(&at.span(), format!("{what} {}: {e}", at.get_ref()))
+        let text = match wrong {
+            Wrong::File(e) => format!("{what} {e}"),
+            Wrong::Content(e) => format!("{what} {}: {e}", at.get_ref()),
+        };
+        source.error(&at.span(), text)
     })
+}
+
+/// What is wrong with a file of an identity.
+enum Wrong {
+    /// It can't be read; the text names it.
+    File(ConfigError),
+    /// What stands in it.
+    Content(String),
+}
+
+/// What stands in the files, in their order.
+fn read_texts(files: &Files) -> Result<[String; 3], (Part, Wrong)> {
+    let read = |part| read_file(files.of(part)).map_err(|e| (part, Wrong::File(e)));
+    Ok([read(Part::Certificate)?, read(Part::Key)?, read(Part::Ca)?])
+}
+
+fn identity_of(
+    files: Files,
+    name: PeerName,
+    texts: &[String; 3],
+) -> Result<Identity, (Part, Wrong)> {
+    let [certificate, key, ca] = texts.each_ref().map(String::as_bytes);
+    let read = Identity::new(&Pem { certificate, key, ca }, name);
+    let read = read.map_err(|(part, e)| (part, Wrong::Content(e)))?;
+    Ok(read.from_files(files, digest(&texts.join("\0"))))
+}
+
+/// Reads the files of an identity again. `None`: it is of none, or they have what they had.
+///
+/// # Errors
+/// What is wrong with one of them, and with which.
+pub fn read_again(held: &Identity) -> Option<Result<Identity, String>> {
+    let (files, name, was) = held.origin()?;
+    let again = || {
+        let texts = read_texts(files)?;
+        match digest(&texts.join("\0")) == was {
+            true => Ok(None),
+            false => identity_of(files.clone(), name.clone(), &texts).map(Some),
+        }
+    };
+    let told = |(part, wrong)| match wrong {
+        Wrong::File(e) => e.text,
+        Wrong::Content(e) => format!("{}: {e}", files.of(part).display()),
+    };
+    again().map_err(told).transpose()
 }
 
 /// Reads `[[vdp.queue]]`; what it leaves out stays.

@@ -363,6 +363,8 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
         out.label.clone_from(&d.label);
         out.kind = if d.router.is_some() { Kind::Router } else { Kind::Vdp };
         out.moving = is_moving(&v.phase, d.moving.as_deref());
+        // It is not what it shall be, and is put anew; what is away its host renews by itself.
+        out.label.take_if(|_| d.certificate_renewed && !out.moving);
         (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
         out.cpu_permille = d.cpu_permille.into();
     }

@@ -5,6 +5,7 @@
 //! No secret is ever shown: errors name a file, never what stands in it.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
@@ -36,10 +37,35 @@ pub enum PeerName {
 pub struct Identity {
     material: Arc<Material>,
     name: PeerName,
+    files: Option<Arc<Files>>,
+    /// What tells the texts of the files from others.
+    texts: u64,
     /// For listeners.
     pub server: Arc<ServerConfig>,
     /// For connections that we make.
     pub client: Arc<ClientConfig>,
+}
+
+/// Where an identity was read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// Our certificate and its chain.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Whom we trust.
+    pub ca: PathBuf,
+}
+
+impl Files {
+    /// The one that is at fault.
+    pub fn of(&self, part: Part) -> &Path {
+        match part {
+            Part::Certificate => &self.certificate,
+            Part::Key => &self.key,
+            Part::Ca => &self.ca,
+        }
+    }
 }
 
 /// What was read; two identities are the same if these are.
@@ -108,7 +134,19 @@ impl Identity {
         let server = server(&provider, &roots, &chain, &key).map_err(ours)?;
         let client = client(&provider, &roots, &chain, &key, &name).map_err(ours)?;
         let material = Arc::new(Material { chain, key, trusted });
-        Ok(Self { material, name, server: Arc::new(server), client: Arc::new(client) })
+        let (server, client) = (Arc::new(server), Arc::new(client));
+        Ok(Self { material, name, files: None, texts: 0, server, client })
+    }
+
+    /// The same, read from these files, whose texts have this digest.
+    #[must_use]
+    pub fn from_files(self, files: Files, texts: u64) -> Self {
+        Self { files: Some(Arc::new(files)), texts, ..self }
+    }
+
+    /// Where it was read from, if it was, whose certificates it takes, and the digest of what was read.
+    pub fn origin(&self) -> Option<(&Files, &PeerName, u64)> {
+        Some((self.files.as_deref()?, &self.name, self.texts))
     }
 
     /// Why our certificate is none now, if it is out of its time.

@@ -9,6 +9,7 @@ use crate::config::apply::{self, Model, Work};
 use crate::config::diff::{Step, diff};
 use crate::config::error::ConfigError;
 use crate::config::failed::Failed;
+use crate::config::openflow::read_again;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::read;
 use crate::openflow::service::Switches;
@@ -402,14 +403,18 @@ impl Live {
         apply::rehearse(&plan)?;
         let paths: Vec<(Vid, Path)> =
             plan.vdps.values().filter(|v| v.vid.0 != 0).map(|v| (v.vid, v.path)).collect();
-        let mut told = self.change(move |m| {
+        let mut stale = Vec::new();
+        let mut told = self.change(|m| {
             if socket_given == SocketGiven::OnTheCommandLine {
                 plan.fixed.socket.clone_from(&m.plan.fixed.socket);
             }
             // What somebody keeps here by requests is not the file's to take away.
             let kept = |v: &&VdpPlan| (v.label.is_some() || m.is_routers(v)) && v.place.is_none();
             for v in m.plan.vdps.values().filter(kept) {
-                plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
+                let kept = plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
+                if kept.place.is_none() {
+                    stale.extend(renewed(kept));
+                }
             }
             let named = |name: &str, all: &[PortPlan]| all.iter().any(|p| p.name == name);
             for p in m.plan.ports.iter().filter(|p| p.label.is_some()) {
@@ -419,6 +424,7 @@ impl Live {
             }
             Ok(diff(&m.plan, &plan)?)
         })?;
+        told.extend(stale);
         let arrived = self.settle(&self.turn())?;
         for (vid, wanted) in paths {
             if arrived.get(&vid).is_some_and(|at| *at != wanted) {
@@ -470,6 +476,19 @@ impl Live {
             }
         }
         Ok(None)
+    }
+}
+
+/// Has a VDP that no file describes show what its certificate's files have now. Why it goes on with what it showed, if
+/// that can't be.
+fn renewed(v: &mut VdpPlan) -> Option<String> {
+    let held = v.openflow.as_mut()?.tls.as_mut()?;
+    match read_again(held)? {
+        Ok(new) => {
+            *held = new;
+            None
+        }
+        Err(e) => Some(format!("{}: {e}; its certificate stays what it was", v.called())),
     }
 }
 

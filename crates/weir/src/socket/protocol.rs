@@ -702,6 +702,9 @@ pub struct VdpDetail {
     /// How its switch's way to another node stands, while it is on it: see [`MovingItem`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving: Option<String>,
+    /// Whether the files of its certificate have another now than controllers are shown, which 'weir apply' and SIGHUP change.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub certificate_renewed: bool,
     /// As an OpenFlow switch, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Box<SwitchItem>>,

@@ -8,9 +8,11 @@ use super::protocol::{
     RuleItem, Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
 };
 use crate::config::apply::Model;
+use crate::config::openflow::read_again;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::openflow::moves::Stage;
 use crate::openflow::status::SwitchItem;
+use crate::openflow::tls::Identity;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -240,6 +242,8 @@ pub struct Asked {
 struct AskedVdp {
     item: VdpItem,
     plan: VdpPlan,
+    /// What it shows to controllers, if a supervisor keeps it.
+    shows: Option<Identity>,
     status: Option<Receiver<Vec<(String, String)>>>,
     rules: Option<(Vec<RuleView>, Receiver<Vec<RuleView>>)>,
 }
@@ -267,9 +271,11 @@ pub fn ask(p: &DataPlane, m: &Model, only: Option<Vid>, rules: WithRules) -> Ask
         item.detail = Some(detail(p, m, v, plan));
         let status = plan.program.as_ref().and_then(|_| p.program_status(v.vid).ok());
         let rules = (rules == WithRules::Yes).then(|| p.rules(v.vid).ok()).flatten();
+        let kept = plan.openflow.as_ref().filter(|_| plan.label.is_some());
+        let shows = kept.and_then(|o| o.tls.clone());
         // Its rules may be many and are asked of the data plane itself.
         let plan = VdpPlan { rules: Default::default(), ..shallow(plan) };
-        vdps.push(AskedVdp { item, plan, status, rules });
+        vdps.push(AskedVdp { item, plan, shows, status, rules });
     }
     let kept = |p: &PortPlan| Some((p.name.clone(), p.label.clone()?));
     let mut labels: BTreeMap<String, String> = m.plan.ports.iter().filter_map(kept).collect();
@@ -339,6 +345,7 @@ fn detail(p: &DataPlane, m: &Model, v: &VdpView, plan: &VdpPlan) -> VdpDetail {
         migration_held: v.migration.held,
         migration_drain_ns: v.migration.drain_ns,
         moving: None,
+        certificate_renewed: false,
         openflow: None,
         router: None,
     }
@@ -397,6 +404,9 @@ impl Asked {
         for mut v in self.vdps {
             if let (Some(rx), Some(d)) = (v.status, &mut v.item.detail) {
                 d.program_status = rx.recv_timeout(SLOW_PATH).unwrap_or_default();
+            }
+            if let (Some(held), Some(d)) = (&v.shows, &mut v.item.detail) {
+                d.certificate_renewed = matches!(read_again(held), Some(Ok(_)));
             }
             let vid = v.item.vid;
             to(Item::Vdp(Box::new(v.item)))?;
