@@ -298,6 +298,26 @@ fn a_port_that_is_gone_keeps_up_no_other_network() {
     east.stop();
 }
 
+/// Who is told that a change is done finds its listener there, whoever had its address before.
+#[test]
+fn a_listeners_address_goes_on_to_another_network() {
+    let ca = Authority::new();
+    let (east, a) = node(&["e1"], &ca);
+    let s = Supervisor::new(&ca, &[("east", &a)]);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = free.local_addr().unwrap();
+    drop(free);
+    for name in ["red", "blue", "red"] {
+        s.apply(&format!(
+            "[[network]]\nname = '{name}'\n[[network.node]]\nname = 's1'\nhost = 'east'\nports = ['e1']\n\
+             openflow = {{ listen = ['ptcp:{}'] }}\n",
+            at.port()
+        ));
+        TcpStream::connect(at).unwrap();
+    }
+    east.stop();
+}
+
 /// What a network's switch shows are files on its host, as what a VDP of the host's own file shows.
 #[test]
 fn a_networks_certificate_is_read_again_by_its_host() {

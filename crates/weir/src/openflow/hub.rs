@@ -117,6 +117,9 @@ async fn update(
         e.endpoints.iter().for_each(|p| p.stop(&e.vdp));
         e.stay.send_replace(Stay::No);
     }
+    if !gone.is_empty() {
+        let_go().await;
+    }
     let mut told = Vec::new();
     for w in wanted {
         let vid = w.vid.0;
@@ -204,10 +207,7 @@ async fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
         found.is_some()
     });
     if e.endpoints.len() < before {
-        // Whoever was stopped lets go of its address, which may be wanted again at once.
-        for _ in 0..LETTING_GO {
-            yield_now().await;
-        }
+        let_go().await;
     }
     let called = called(e.wanted.vid, &e.wanted.name);
     for (what, tls) in wanted {
@@ -235,6 +235,13 @@ async fn endpoints(mut e: Entry, told: &mut Vec<String>) -> Entry {
         e.endpoints.push(p);
     }
     e
+}
+
+/// Whoever was stopped lets go of its address, which may be wanted again at once.
+async fn let_go() {
+    for _ in 0..LETTING_GO {
+        yield_now().await;
+    }
 }
 
 fn called(vid: Vid, name: &str) -> String {

@@ -392,7 +392,8 @@ fn later(a: Next, b: Next) -> Next {
     if a == Next::Again { a } else { b }
 }
 
-fn lost(e: &io::Error) -> String {
+/// Why a connection is no more, in words.
+pub fn lost(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::ConnectionReset => "the peer has reset it".to_owned(),
         io::ErrorKind::BrokenPipe => "the peer has gone".to_owned(),

@@ -4,6 +4,7 @@
 //! before. Called by `session`.
 
 use super::super::conn::Conn;
+use super::super::session::lost;
 use super::super::stream::Stream;
 use super::super::tls;
 use super::passing::Passing;
@@ -211,7 +212,7 @@ impl Relay<'_> {
         loop {
             let moved = match self.turn(cx) {
                 Ok(m) => m,
-                Err(e) => return Poll::Ready(Over::Ended(tls::io_in_words(&e))),
+                Err(e) => return Poll::Ready(Over::Ended(lost(&e))),
             };
             if self.back.is_empty()
                 && let Some(over) = self.ends.take()
