@@ -4,7 +4,9 @@
 //! Room: arithmetic over estimates; switch and channels are models like any other. Called by the binary
 //! and by placement.
 
-use crate::estimate::{Estimate, Limit, Numa, Question, cores_beyond, estimate, gbps};
+use crate::estimate::{
+    Estimate, Lengths, Limit, Mode, Numa, Question, cards, cores_beyond, estimate, gbps,
+};
 use crate::fault::Fault;
 use crate::model::Library;
 use crate::profile::{Contention, Hardware, Processor, Profile};
@@ -61,6 +63,8 @@ pub struct Joined {
     pub cycles: f64,
     /// The longest that a frame waits for its turn at the cores, in seconds.
     pub turn_s: f64,
+    /// How long frames are on both sides.
+    pub lengths: Lengths,
     /// What whoever reads the figures should know.
     pub notes: Vec<String>,
 }
@@ -170,13 +174,11 @@ pub fn join(
     }
     others.extend(of_memory(&doings.concat(), processor, cores, taken));
     // What the machine's ports carry bounds a chain as it bounds a function.
-    others.extend(
-        switch
-            .limits
-            .iter()
-            .filter(|l| matches!(l.name.as_str(), "line rate" | "bus" | "card"))
-            .cloned(),
-    );
+    let passed = doings.iter().skip(1).filter_map(|d| d.first()).map(|(_, e)| &e.lengths);
+    let lengths = Lengths::through(question.frame, passed);
+    if question.mode == Mode::Full {
+        others.extend(cards(profile, lengths));
+    }
     let least_of = |of: &[Limit]| of.iter().map(|l| l.mpps).fold(f64::MAX, f64::min);
     // What else bounds is known better than what operations cost.
     let part = (off / cycles).min(0.9);
@@ -199,6 +201,7 @@ pub fn join(
         contention,
         cycles,
         turn_s,
+        lengths,
     })
 }
 

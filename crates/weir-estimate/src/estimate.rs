@@ -9,9 +9,12 @@ mod expand;
 mod full;
 mod paper;
 mod pipeline;
+mod size;
 mod target;
 
 pub use charge::Charge;
+pub(crate) use full::cards;
+pub use size::Lengths;
 pub(crate) use target::fewest;
 
 use crate::fault::Fault;
@@ -38,7 +41,7 @@ pub const MAX_CORES: u32 = 65_536;
 pub struct Question {
     /// By which conventions.
     pub mode: Mode,
-    /// Bytes of a frame, FCS included.
+    /// Bytes of a frame as it comes in, FCS included.
     pub frame: u32,
     /// Cores.
     pub cores: u32,
@@ -140,8 +143,10 @@ pub struct Estimate {
     pub profile: Arc<str>,
     /// By which conventions.
     pub mode: Mode,
-    /// Bytes of a frame, FCS included.
+    /// Bytes of a frame as it comes in, FCS included: rates in bits are of these.
     pub frame: u32,
+    /// How long frames are on both sides. The paper knows one length.
+    pub lengths: Lengths,
     /// Cores.
     pub cores: u32,
     /// Cycles for a frame, waits included.

@@ -10,7 +10,7 @@ pub mod openstack;
 pub mod request;
 mod solve;
 
-pub use demand::{Need, RESOURCES};
+pub use demand::{Amounts, Need, RESOURCES};
 pub use request::{Objective, Request};
 
 use crate::fault::Fault;
@@ -64,9 +64,9 @@ pub struct HostUse {
     /// Its profile.
     pub profile: String,
     /// Used of each resource, what ran there before included; see [`RESOURCES`].
-    pub used: [f64; 4],
+    pub used: Amounts,
     /// What there is of each; infinite where nothing limits it.
-    pub whole: [f64; 4],
+    pub whole: Amounts,
 }
 
 impl HostUse {

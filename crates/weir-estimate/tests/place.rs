@@ -106,11 +106,11 @@ fn what_runs_already_counts() {
 fn a_refusal_says_what_would_be_enough() {
     // 30 Mpps of 64 bytes are more than two ports of 10 Gbit/s carry.
     let r = refused(&format!("{}{}", hosts(3), function("big", "l2-basic", 30.0)));
-    assert!(r.constraint.starts_with("links: 'big'"), "{r:?}");
-    assert!(r.enough.contains("Gbit/s of links free"), "{r:?}");
+    assert!(r.constraint.starts_with("links in: 'big'"), "{r:?}");
+    assert!(r.enough.contains("Gbit/s of links in free"), "{r:?}");
     let many: String = (0..5).map(|i| function(&format!("f{i}"), "l2-basic", 14.0)).collect();
     let r = refused(&format!("{}{many}", hosts(1)));
-    assert!(r.constraint.starts_with("links: at least"), "{r:?}");
+    assert!(r.constraint.starts_with("links in: at least"), "{r:?}");
     assert_eq!(r.enough, "2 more empty hosts of profile xeon-e5-2690v2");
     // What it says would be enough is, and less is not.
     placed(&format!("{}{many}", hosts(3)));

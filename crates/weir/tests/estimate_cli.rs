@@ -142,7 +142,7 @@ fn chains_hosts_and_refinement() {
         "[[host]]\nname = \"h\"\nprofile = \"xeon-e5-2690v2\"\n\
          [[function]]\nname = \"f\"\nfunction = \"l2-basic\"\nrate = \"50 Mpps\"\n",
     );
-    refused(&["place", &big], &["infeasible: links: 'f' takes 33.60 Gbit/s", "Enough would be"]);
+    refused(&["place", &big], &["infeasible: links in: 'f' takes 33.60 Gbit/s", "Enough would be"]);
 }
 
 /// More cores than a profile's machine has are no mistake, and told: asked for, or taken by a target.
@@ -213,7 +213,7 @@ fn calibrated_hosts_can_be_asked_for() {
     let note = "links are no limit without [[nic]]: virtual-epyc";
     let p = json(&["place", &path, "--json"]);
     assert_eq!(p["result"]["notes"], serde_json::json!([note]));
-    let links = &p["result"]["hosts"][0]["resources"]["links"];
+    let links = &p["result"]["hosts"][0]["resources"]["links in"];
     assert!(links["whole"].is_null() && links["used"].as_f64() > Some(1.0), "{links}");
     let text = weir(&["place", &path]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();

@@ -137,6 +137,28 @@ pub(super) fn value(model: &Model, question: &Question, formula: &Formula) -> Re
     }
 }
 
+/// The part of the frames that goes each way.
+pub(super) fn branches(
+    model: &Model,
+    question: &Question,
+    arms: &[Arm],
+) -> Result<Vec<f64>, Fault> {
+    let mut left = 1.0;
+    let mut parts = Vec::new();
+    for arm in arms {
+        let p = arm.probability.as_ref().map(|p| value(model, question, p)).transpose()?;
+        left -= p.unwrap_or(0.0);
+        parts.push(p);
+    }
+    // Probabilities that are tenths don't add up to 1 in binary.
+    const SLACK: f64 = 1e-9;
+    if left < -SLACK {
+        let text = format!("branch: probabilities add up to {}: expected 1 at most", 1.0 - left);
+        return Err(Fault::new(&model.file, text));
+    }
+    Ok(parts.into_iter().map(|p| p.unwrap_or(left.max(0.0))).collect())
+}
+
 struct Expander<'m, 'q> {
     library: &'m Library,
     question: &'q Question,
@@ -170,22 +192,8 @@ impl<'m> Expander<'m, '_> {
     }
 
     fn branch(&mut self, model: &'m Model, arms: &'m [Arm], times: f64) -> Result<(), Fault> {
-        let mut left = 1.0;
-        let mut parts = Vec::new();
-        for arm in arms {
-            let p = arm.probability.as_ref().map(|p| value(model, self.question, p)).transpose()?;
-            left -= p.unwrap_or(0.0);
-            parts.push(p);
-        }
-        // Probabilities that are tenths don't add up to 1 in binary.
-        const SLACK: f64 = 1e-9;
-        if left < -SLACK {
-            let text =
-                format!("branch: probabilities add up to {}: expected 1 at most", 1.0 - left);
-            return Err(Fault::new(&model.file, text));
-        }
-        for (arm, p) in arms.iter().zip(parts) {
-            self.steps(model, &arm.steps, times * p.unwrap_or(left.max(0.0)))?;
+        for (arm, part) in arms.iter().zip(branches(model, self.question, arms)?) {
+            self.steps(model, &arm.steps, times * part)?;
         }
         Ok(())
     }

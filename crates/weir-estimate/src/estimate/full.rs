@@ -8,7 +8,7 @@ use super::charge::{Case, Charge, Tariff};
 use super::expand::{Done, expand, passed, value};
 use super::paper::short;
 use super::{
-    Estimate, GIGA, Hits, Limit, Line, Mode, Numa, Pages, Question, Rates, WIRE_BYTES,
+    Estimate, GIGA, Hits, Lengths, Limit, Line, Mode, Numa, Pages, Question, Rates, WIRE_BYTES,
     cores_beyond, gbps,
 };
 use crate::fault::Fault;
@@ -18,6 +18,7 @@ use crate::model::{Library, Model};
 use crate::operation::{Touches, Where};
 use crate::profile::{Processor, Profile, Shared};
 use crate::traffic::Traffic;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -56,7 +57,8 @@ pub(super) fn estimate(
     if sum.work <= 0.0 {
         return Err(Fault::new(&model.file, "it costs no cycles at all: no rate follows"));
     }
-    sum.answer(model, profile, question, hits)
+    let lengths = Lengths::of(library, model, question, &in_cache)?;
+    sum.answer(model, profile, question, (hits, lengths))
 }
 
 /// Rounds in which a pace is looked for.
@@ -522,7 +524,7 @@ impl<'q> Sum<'q> {
         model: &Model,
         profile: &Profile,
         question: &Question,
-        hits: Vec<Hits>,
+        (hits, lengths): (Vec<Hits>, Lengths),
     ) -> Result<Estimate, Fault> {
         let p = self.processor;
         let cores = f64::from(question.cores);
@@ -537,7 +539,7 @@ impl<'q> Sum<'q> {
         let mut limits = vec![Limit { name: "core".into(), mpps: core, about }];
         limits.extend(self.caches(cores));
         limits.extend(self.memory(cores));
-        limits.extend(cards(profile, question.frame));
+        limits.extend(cards(profile, lengths));
         let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
         let (mpps, bottleneck) =
             least.map_or((core, "core".to_owned()), |l| (l.mpps, l.name.clone()));
@@ -553,12 +555,14 @@ impl<'q> Sum<'q> {
         let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
         let interval = (at(cycles + off), at(cycles - off));
         let g = |mpps| gbps(mpps, question.frame, GIGA);
-        let notes = cores_beyond(profile, question.cores).into_iter().collect();
+        let notes = cores_beyond(profile, question.cores).into_iter();
+        let notes = notes.chain(lengths.too_short(model)).collect();
         Ok(Estimate {
             model: Arc::clone(&model.name),
             profile: Arc::clone(&profile.name),
             mode: Mode::Full,
             frame: question.frame,
+            lengths,
             cores: question.cores,
             cycles,
             wait_cycles: self.wait,
@@ -636,18 +640,26 @@ fn mentions(formula: &Formula, name: &str) -> bool {
     is_there
 }
 
-/// What network cards, their buses and their links carry.
-pub(super) fn cards(profile: &Profile, frame: u32) -> Vec<Limit> {
+/// What network cards, their buses and their links carry, each way: the longer frames bound, be they those that come or
+/// those that leave.
+pub(crate) fn cards(profile: &Profile, lengths: Lengths) -> Vec<Limit> {
     let mut limits = Vec::new();
     if profile.nics.is_empty() {
         return limits;
     }
-    let bits = (f64::from(frame) + WIRE_BYTES) * 8.0;
+    let Lengths { comes, leaves, .. } = lengths;
+    let longer = comes.max(leaves);
+    let side = match leaves.total_cmp(&comes) {
+        Ordering::Greater => format!(", as frames leave: {} bytes each", short(leaves)),
+        Ordering::Less => ", as frames come in".to_owned(),
+        Ordering::Equal => String::new(),
+    };
+    let bits = (longer + WIRE_BYTES) * 8.0;
     let rate = profile.line_rate();
     limits.push(Limit {
         name: "line rate".into(),
         mpps: rate / bits / 1e6,
-        about: format!("{} Gbit/s / {} bits on the wire", short(rate / 1e9), short(bits)),
+        about: format!("{} Gbit/s / {} bits on the wire{side}", short(rate / 1e9), short(bits)),
     });
     let each = |of: &dyn Fn(&crate::profile::Nic) -> Option<f64>| -> Option<f64> {
         profile.nics.iter().map(of).sum()
@@ -657,8 +669,8 @@ pub(super) fn cards(profile: &Profile, frame: u32) -> Vec<Limit> {
         limits.push(Limit { name: "card".into(), mpps: frames / 1e6, about });
     }
     if let Some(bytes) = each(&|n| n.bus) {
-        let about = format!("{} GB/s to and from the cards", short(bytes / 1e9));
-        let mpps = bytes / f64::from(frame) / 1e6;
+        let about = format!("{} GB/s to and from the cards{side}", short(bytes / 1e9));
+        let mpps = bytes / longer / 1e6;
         limits.push(Limit { name: "bus".into(), mpps, about });
     }
     limits

@@ -6,7 +6,7 @@
 
 use super::charge::{Case, Tariff};
 use super::expand::expand;
-use super::{Estimate, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps};
+use super::{Estimate, Lengths, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps};
 use crate::fault::Fault;
 use crate::model::{Library, Model};
 use crate::operation::Where;
@@ -117,6 +117,7 @@ pub(super) fn estimate(
         profile: Arc::clone(&profile.name),
         mode: question.mode,
         frame: question.frame,
+        lengths: Lengths::unchanged(question.frame),
         cores: question.cores,
         cycles,
         wait_cycles: 0.0,

@@ -8,7 +8,7 @@ use super::charge::{Case, Tariff};
 use super::expand::{Done, expand, value};
 use super::full::{cards, charged, traffic_of};
 use super::paper::short;
-use super::{Estimate, GIGA, Limit, Line, Mode, Question, Rates, cores_beyond, gbps};
+use super::{Estimate, GIGA, Lengths, Limit, Line, Mode, Question, Rates, cores_beyond, gbps};
 use crate::fault::Fault;
 use crate::locality::{Memo, flow_cache};
 use crate::model::{Library, Model};
@@ -83,7 +83,9 @@ pub(super) fn estimate(
         limits.extend(bounds);
         host_error = error;
     }
-    limits.extend(cards(profile, question.frame));
+    let lengths = Lengths::of(library, model, question, &in_cache)?;
+    notes.extend(lengths.too_short(model));
+    limits.extend(cards(profile, lengths));
     let least = limits.iter().min_by(|a, b| a.mpps.total_cmp(&b.mpps));
     let (mpps, bottleneck) = least.map_or((hardware, String::new()), |l| (l.mpps, l.name.clone()));
     // Each limit is as well known as what it stands on, and none reaches beyond another.
@@ -100,6 +102,7 @@ pub(super) fn estimate(
         profile: Arc::clone(&profile.name),
         mode: Mode::Full,
         frame: question.frame,
+        lengths,
         cores: question.cores,
         cycles: slowest,
         wait_cycles: 0.0,

@@ -4,7 +4,9 @@
 
 use super::request::{Demand, Request};
 use crate::chain::{Chain, Cores, join, turn};
-use crate::estimate::{Estimate, Mode, Question, Target, WIRE_BYTES, estimate_again, fewest, gbps};
+use crate::estimate::{
+    Estimate, Lengths, Mode, Question, Target, WIRE_BYTES, estimate_again, fewest, gbps,
+};
 use crate::fault::{Fault, unknown};
 use crate::locality::Memo;
 use crate::model::Library;
@@ -12,14 +14,22 @@ use crate::profile::{Hardware, Profile};
 use std::collections::BTreeMap;
 
 /// Resources of a host, with their units.
-pub const RESOURCES: [(&str, &str); 4] =
-    [("cores", ""), ("links", "Gbit/s"), ("memory bandwidth", "GB/s"), ("memory", "GB")];
+pub const RESOURCES: [(&str, &str); 5] = [
+    ("cores", ""),
+    ("links in", "Gbit/s"),
+    ("links out", "Gbit/s"),
+    ("memory bandwidth", "GB/s"),
+    ("memory", "GB"),
+];
+
+/// So much of each of [`RESOURCES`].
+pub type Amounts = [f64; RESOURCES.len()];
 
 /// What a function takes of a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Of each of [`RESOURCES`].
-    pub takes: [f64; 4],
+    /// Of each resource.
+    pub takes: Amounts,
     /// The part of its cores that its rate keeps busy.
     pub busy: f64,
     /// What a frame takes, in seconds.
@@ -46,9 +56,9 @@ pub(super) struct Site {
     /// A place in [`Wanted::needs`]: hosts of one profile, whatever else has its name, are alike to a function.
     pub kind: usize,
     /// What there is of each resource; infinite where nothing limits it.
-    pub whole: [f64; 4],
+    pub whole: Amounts,
     /// Taken already.
-    pub taken: [f64; 4],
+    pub taken: Amounts,
     /// Of that, the cores that no function may have.
     pub set_aside: f64,
     pub idle_watts: f64,
@@ -109,10 +119,11 @@ pub(super) fn problem(
             whole: [
                 cores,
                 links(profile),
+                links(profile),
                 p.memory.bandwidth() * sockets / 1e9,
                 p.memory.bytes * sockets / 1e9,
             ],
-            taken: [set_aside, 0.0, 0.0, 0.0],
+            taken: only_cores(set_aside),
             set_aside,
             idle_watts: profile.power.map_or(0.0, |p| p.idle),
             core_watts: profile.power.map_or(0.0, |p| p.core),
@@ -139,6 +150,15 @@ pub(super) fn problem(
     }
     let notes = unlimited(&kinds).into_iter().collect();
     Ok(Problem { hosts, demands, notes })
+}
+
+/// So many cores, and nothing else.
+pub(super) fn only_cores(cores: f64) -> Amounts {
+    let mut all = Amounts::default();
+    if let Some(first) = all.first_mut() {
+        *first = cores;
+    }
+    all
 }
 
 /// Gbit/s of a profile's ports: without cards nothing is known that limits them, as in an estimate.
@@ -237,7 +257,9 @@ fn need(
         let mends = "a faster host, a lower rate, or the function in several parts";
         return Ok(Err(Unfit { why, mends }));
     }
-    let wire = (f64::from(d.frame) + WIRE_BYTES) * 8.0 * mpps / 1e3;
+    let Lengths { comes, leaves, .. } =
+        Lengths::through(d.frame, estimates.iter().map(|e| &e.lengths));
+    let wire = |bytes: f64| (bytes + WIRE_BYTES) * 8.0 * mpps / 1e3;
     let line = match &profile.hardware {
         Hardware::Processor(p) => p.line_bytes,
         Hardware::Pipeline(_) => 64.0,
@@ -273,7 +295,7 @@ fn need(
         Some(c) if !alone => turn(c, tasks, cores),
         _ => 0.0,
     };
-    let takes = [cores, wire, dram * line * mpps / 1e3, memory];
+    let takes = [cores, wire(comes), wire(leaves), dram * line * mpps / 1e3, memory];
     Ok(Ok(Need { takes, busy: load, latency_s, turn_s }))
 }
 

@@ -6,7 +6,7 @@
 mod exact;
 mod greedy;
 
-use super::demand::{Need, Problem, RESOURCES};
+use super::demand::{Amounts, Need, Problem, RESOURCES, only_cores};
 use super::request::Objective;
 use super::{Answer, HostUse, Place, Plan, Refusal};
 
@@ -63,7 +63,7 @@ pub(super) fn need(problem: &Problem, demand: usize, host: usize) -> Option<&Nee
 }
 
 /// What is free of each resource on each host.
-pub(super) fn free(problem: &Problem) -> Vec<[f64; 4]> {
+pub(super) fn free(problem: &Problem) -> Vec<Amounts> {
     let one = |s: &super::demand::Site| {
         std::array::from_fn(|r| {
             s.whole.get(r).copied().unwrap_or(0.0) - s.taken.get(r).copied().unwrap_or(0.0)
@@ -73,7 +73,7 @@ pub(super) fn free(problem: &Problem) -> Vec<[f64; 4]> {
 }
 
 /// Whether something fits into what is free.
-pub(super) fn room(free: &[f64; 4], takes: &[f64; 4]) -> bool {
+pub(super) fn room(free: &Amounts, takes: &Amounts) -> bool {
     free.iter().zip(takes).all(|(f, t)| *t <= f + SLACK)
 }
 
@@ -88,7 +88,7 @@ fn fits(problem: &Problem, a: &Assignment) -> bool {
 
 /// Hosts in use, the fullest host's part, or watts.
 fn value(problem: &Problem, objective: Objective, a: &Assignment) -> f64 {
-    let mut used: Vec<[f64; 4]> = problem.hosts.iter().map(|h| h.taken).collect();
+    let mut used: Vec<Amounts> = problem.hosts.iter().map(|h| h.taken).collect();
     let mut on: Vec<bool> = problem.hosts.iter().map(is_on).collect();
     let mut watts = 0.0;
     for (d, h) in a.iter().enumerate() {
@@ -176,7 +176,7 @@ fn bound(problem: &Problem, objective: Objective) -> f64 {
         }
         Objective::MostHeadroom => (0..RESOURCES.len())
             .map(|r| {
-                let of = |f: fn(&super::demand::Site) -> &[f64; 4]| -> f64 {
+                let of = |f: fn(&super::demand::Site) -> &Amounts| -> f64 {
                     problem.hosts.iter().filter_map(|h| f(h).get(r)).sum()
                 };
                 let whole = of(|h| &h.whole);
@@ -216,7 +216,8 @@ fn impossible(problem: &Problem) -> Option<Refusal> {
         // The host that comes nearest, and what it lacks.
         let lack = |h: usize| {
             let (n, f) = (need(problem, d, h)?, free.get(h)?);
-            let r = (0..RESOURCES.len()).max_by(|a, b| {
+            // The first of those that lack alike.
+            let r = (0..RESOURCES.len()).rev().max_by(|a, b| {
                 let part = |r: usize| n.takes[r] / f[r].max(1e-9);
                 part(*a).total_cmp(&part(*b))
             })?;
@@ -277,7 +278,7 @@ fn enough(problem: &Problem) -> String {
             let mut p = problem.clone();
             for i in 0..more {
                 let name = format!("more-{i}");
-                let taken = [site.set_aside, 0.0, 0.0, 0.0];
+                let taken = only_cores(site.set_aside);
                 p.hosts.push(super::demand::Site { name, taken, ..site.clone() });
             }
             greedy::assign(&p, Objective::FewestHosts).is_some()

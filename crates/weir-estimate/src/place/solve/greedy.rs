@@ -3,14 +3,15 @@
 //!
 //! Room: numbers. Quick, never the last word: `solve` says how far from the best it may be.
 
+use super::super::demand::RESOURCES;
 use super::{Assignment, Problem, SLACK, free, is_on, need, room};
 use crate::place::request::Objective;
 
 /// An assignment, where one is found.
 pub(super) fn assign(problem: &Problem, objective: Objective) -> Option<Assignment> {
     // By the scarcest resource first; then by each alone, which packs what that order can't.
-    let orders = [None, Some(0), Some(1), Some(2), Some(3)];
-    let mut found = orders.into_iter().find_map(|o| by_size(problem, objective, o))?;
+    let mut orders = std::iter::once(None).chain((0..RESOURCES.len()).map(Some));
+    let mut found = orders.find_map(|o| by_size(problem, objective, o))?;
     if objective != Objective::MostHeadroom {
         empty(problem, &mut found);
     }
@@ -23,7 +24,7 @@ fn size(problem: &Problem, d: usize, resource: Option<usize>) -> f64 {
         let part = |r: usize| n.takes[r] / site.whole[r].max(1e-9);
         Some(match resource {
             Some(r) => part(r),
-            None => (0..4).map(part).fold(0.0, f64::max),
+            None => (0..RESOURCES.len()).map(part).fold(0.0, f64::max),
         })
     };
     (0..problem.hosts.len()).filter_map(of).fold(f64::MAX, f64::min)
@@ -42,7 +43,7 @@ fn by_size(problem: &Problem, objective: Objective, by: Option<usize>) -> Option
             if !room(f, &n.takes) {
                 return None;
             }
-            let left: f64 = (0..4)
+            let left: f64 = (0..RESOURCES.len())
                 .filter(|r| site.whole[*r] > 0.0 && site.whole[*r].is_finite())
                 .map(|r| (f[r] - n.takes[r]) / site.whole[r])
                 .fold(1.0, f64::min);

@@ -37,7 +37,7 @@ pub struct QuestionArgs {
     /// paper: 002's figures to the digit; corrected: its formulas as printed; full: with locality
     #[arg(long, value_name = "MODE", default_value = "full", value_parser = mode)]
     pub mode: Mode,
-    /// Bytes of a frame, FCS included
+    /// Bytes of a frame as it comes in, FCS included: what a function adds or takes off is its model's
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     pub frame: u32,
     /// Cores

@@ -26,6 +26,8 @@ pub struct Figures {
     profile: String,
     mode: &'static str,
     frame_bytes: u32,
+    /// Of a frame as it leaves, on average.
+    frame_leaves_bytes: f64,
     cores: u32,
     clock_mhz: f64,
     cycles: f64,
@@ -127,6 +129,7 @@ pub fn figures(e: &Estimate) -> Figures {
         profile: e.profile.to_string(),
         mode: e.mode.name(),
         frame_bytes: e.frame,
+        frame_leaves_bytes: e.lengths.leaves,
         cores: e.cores,
         clock_mhz: e.clock_hz / 1e6,
         cycles: e.cycles,
