@@ -14,6 +14,19 @@ use weir_estimate::{Estimate, Library, Profile, Question};
 static LIBRARY: LazyLock<Library> = LazyLock::new(library);
 static PROFILE: LazyLock<Profile> = LazyLock::new(|| profile(&LIBRARY, "xeon-e5-2690v2"));
 
+static MACHINES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+    ["xeon-e5-2690v2", "virtual-epyc", "virtual-xeon"].map(|n| profile(&LIBRARY, n)).into()
+});
+
+/// Steps of a model that has a table `t`.
+const WORK: [&str; 5] = [
+    "eo = \"ht_lookup\"\ntable = \"t\"\nN = 2",
+    "eo = \"array_access\"\ntable = \"t\"",
+    "eo = \"parse\"\nb = 6",
+    "eo = \"io_mem\"\nhdr = 30\ndata = \"ps\"",
+    "eo = \"checksum\"\nb = \"ps\"",
+];
+
 fn name() -> impl Strategy<Value = String> {
     let names: Vec<String> = LIBRARY.names().map(str::to_owned).collect();
     proptest::sample::select(names)
@@ -107,6 +120,64 @@ proptest! {
         let longer = Question { burst: q.burst + more, ..q.clone() };
         let (a, b) = (ask(&LIBRARY, &name, &PROFILE, &q), ask(&LIBRARY, &name, &PROFILE, &longer));
         prop_assert!(b.wait_cycles <= a.wait_cycles * (1.0 + 1e-9));
+    }
+
+    /// Strictly more work is never better in the best case, nor in the worst.
+    #[test]
+    fn more_work_never_raises_an_end(
+        q in question(),
+        entries in 1u32..24,
+        steps in proptest::collection::vec((0usize..WORK.len(), 1u32..12), 1..8),
+        machine in proptest::sample::select(vec!["xeon-e5-2690v2", "virtual-epyc", "virtual-xeon"]),
+    ) {
+        let q = Question { mode: Mode::Full, frame: q.frame, cores: q.cores, burst: q.burst, traffic: q.traffic, ..Question::default() };
+        let profile = &MACHINES.iter().find(|p| *p.name == *machine).expect(machine);
+        let mut best = f64::MAX;
+        let mut worst = f64::MAX;
+        for n in 1..=steps.len() {
+            let mut library = LIBRARY.clone();
+            let entries = 1u64 << entries;
+            let mut text = format!(
+                "name = \"more\"\nabout = \"a\"\nsource = [\"s\"]\n[[table]]\nname = \"t\"\nentries = {entries}\nentry_bytes = 64\n"
+            );
+            for (kind, times) in steps.iter().take(n) {
+                text += &format!("[[steps]]\n{}\ntimes = {times}\n", WORK[*kind]);
+            }
+            library.add("more.toml", &text).expect("a model");
+            let e = ask(&library, "more", profile, &q);
+            let (low, high) = e.interval_mpps;
+            prop_assert!(high <= best * (1.0 + 1e-3), "{n}: {high} after {best}: {steps:?}");
+            prop_assert!(low <= worst * (1.0 + 1e-3), "{n}: {low} after {worst}: {steps:?}");
+            (best, worst) = (high, low);
+        }
+    }
+
+    /// The same of lookups that find all near, after a frame's copy.
+    #[test]
+    fn more_lookups_never_raise_an_end(
+        kind in proptest::sample::select(vec!["ht_lookup\"\nN = 1", "ht_lookup\"\nN = 2", "array_access\""]),
+        times in proptest::collection::btree_set(1u32..40, 2..6),
+        entries in 1u32..18,
+        burst in 1u32..65,
+        machine in proptest::sample::select(vec!["xeon-e5-2690v2", "virtual-epyc", "virtual-xeon"]),
+    ) {
+        let q = Question { burst, ..Question::default() };
+        let profile = &MACHINES.iter().find(|p| *p.name == *machine).expect(machine);
+        let (mut best, mut worst) = (f64::MAX, f64::MAX);
+        for n in times {
+            let mut library = LIBRARY.clone();
+            let entries = 1u64 << entries;
+            let text = format!(
+                "name = \"more\"\nabout = \"a\"\nsource = [\"s\"]\n[[table]]\nname = \"t\"\nentries = {entries}\nentry_bytes = 16\n\
+                 [[steps]]\neo = \"io_mem\"\nhdr = 30\ndata = \"ps\"\n[[steps]]\neo = \"{kind}\ntable = \"t\"\ntimes = {n}\n"
+            );
+            library.add("more.toml", &text).expect("a model");
+            let e = ask(&library, "more", profile, &q);
+            let (low, high) = e.interval_mpps;
+            prop_assert!(high <= best * (1.0 + 1e-3), "{n}: {high} after {best}");
+            prop_assert!(low <= worst * (1.0 + 1e-3), "{n}: {low} after {worst}");
+            (best, worst) = (high, low);
+        }
     }
 
     /// The cores that a target takes reach it, and one less does not, whatever number of them was asked about.

@@ -347,8 +347,10 @@ pub(super) struct Sum<'q> {
     lines: Vec<f64>,
     /// Squares of what each operation's cycles may be off.
     variance: f64,
-    /// What misjudged locality may add or take.
+    /// What misjudged locality may add.
     misjudged: f64,
+    /// What it may take: no operation waits less than not at all.
+    spared: f64,
     pub operations: Vec<Line>,
     /// Cycles from a core's frame to its next.
     pace: f64,
@@ -370,6 +372,7 @@ impl<'q> Sum<'q> {
             lines: vec![0.0; processor.caches.len() + 1],
             variance: 0.0,
             misjudged: 0.0,
+            spared: 0.0,
             operations: Vec::new(),
             pace: 0.0,
             played: question.played.unwrap_or(0.0),
@@ -491,7 +494,9 @@ impl<'q> Sum<'q> {
         }
         if found.is_some() {
             let latency = self.latency(last);
-            self.misjudged += d.times * cold.accesses * ERROR * latency / overlap(last, latency);
+            let misjudged = cold.accesses * ERROR * latency / overlap(last, latency);
+            self.misjudged += d.times * misjudged;
+            self.spared += d.times * misjudged.min(wait);
         }
         self.work += d.times * all.cycles;
         self.wait += d.times * wait;
@@ -551,9 +556,11 @@ impl<'q> Sum<'q> {
         // What else bounds is known better than what operations cost.
         let others =
             limits.iter().skip(1).map(|l| l.mpps).min_by(f64::total_cmp).unwrap_or(f64::MAX);
-        let off = (self.variance + self.misjudged.powi(2)).sqrt().min(cycles * 0.9);
+        // Of each operation no more is taken than it has: further work never makes the best case better, since what it
+        // may be off adds less to the root of squares than itself to the sum.
+        let off = |locality: f64| (self.variance + locality.powi(2)).sqrt().min(cycles * 0.9);
         let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
-        let interval = (at(cycles + off), at(cycles - off));
+        let interval = (at(cycles + off(self.misjudged)), at(cycles - off(self.spared)));
         let g = |mpps| gbps(mpps, question.frame, GIGA);
         let notes = cores_beyond(profile, question.cores).into_iter();
         let notes = notes.chain(lengths.too_short(model)).collect();
