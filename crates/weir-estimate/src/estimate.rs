@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::locality::Memo;
 use crate::model::Library;
 use crate::operation::Where;
-use crate::profile::{Hardware, Profile, Provenance};
+use crate::profile::{Hardware, Processor, Profile, Provenance};
 use crate::traffic::Traffic;
 use std::sync::Arc;
 
@@ -324,6 +324,15 @@ pub fn cores_beyond(profile: &Profile, asked: u32) -> Option<String> {
         .then(|| format!("{asked} cores are asked for, and the machine has {has}"))
 }
 
+/// Says so where tables are larger than all of a machine's memory.
+fn memory_beyond(processor: &Processor, table_bytes: f64) -> Option<String> {
+    let has = processor.memory.bytes * f64::from(processor.sockets);
+    let gb = |bytes: f64| paper::short(bytes / 1e9);
+    (table_bytes > has).then(|| {
+        format!("tables take {} GB of memory, and the machine has {}", gb(table_bytes), gb(has))
+    })
+}
+
 /// The same of the cores that a target takes: a pipeline's are its host's.
 fn target_beyond(profile: &Profile, question: &Question, needed: &Needed) -> Option<String> {
     let cores = needed.cores?;
@@ -346,15 +355,5 @@ pub fn table_bytes(library: &Library, name: &str, question: &Question) -> Result
     let traffic = full::traffic_of(library, model, question)?;
     let question = Question { traffic: Some(traffic), ..question.clone() };
     let done = expand::expand(library, model, &question, &|_, _| Ok(0.0))?;
-    let mut seen = std::collections::BTreeMap::new();
-    for d in &done {
-        for t in &d.model.tables {
-            let bytes = || -> Result<f64, Fault> {
-                let entries = expand::value(d.model, &question, &t.entries)?;
-                Ok(entries * expand::value(d.model, &question, &t.entry)?)
-            };
-            seen.insert((Arc::clone(&d.model.name), Arc::clone(&t.name)), bytes()?);
-        }
-    }
-    Ok(seen.values().sum())
+    expand::table_bytes(&done, &question)
 }

@@ -159,6 +159,22 @@ pub(super) fn branches(
     Ok(parts.into_iter().map(|p| p.unwrap_or(left.max(0.0))).collect())
 }
 
+/// Bytes of the tables of all models in a list.
+pub(super) fn table_bytes(done: &[Done<'_>], question: &Question) -> Result<f64, Fault> {
+    let mut seen: Vec<&Arc<str>> = Vec::new();
+    let mut bytes = 0.0;
+    for d in done {
+        if seen.contains(&&d.model.name) {
+            continue;
+        }
+        seen.push(&d.model.name);
+        for t in &d.model.tables {
+            bytes += value(d.model, question, &t.entries)? * value(d.model, question, &t.entry)?;
+        }
+    }
+    Ok(bytes)
+}
+
 struct Expander<'m, 'q> {
     library: &'m Library,
     question: &'q Question,

@@ -5,11 +5,11 @@
 //! takes; lookups of a burst wait together. Then each resource has its bound, and the least binds.
 
 use super::charge::{Case, Charge, Tariff};
-use super::expand::{Done, expand, passed, value};
+use super::expand::{Done, expand, passed, table_bytes, value};
 use super::paper::short;
 use super::{
     Estimate, GIGA, Hits, Lengths, Limit, Line, Mode, Numa, Pages, Question, Rates, WIRE_BYTES,
-    cores_beyond, gbps,
+    cores_beyond, gbps, memory_beyond,
 };
 use crate::fault::Fault;
 use crate::formula::Formula;
@@ -58,7 +58,12 @@ pub(super) fn estimate(
         return Err(Fault::new(&model.file, "it costs no cycles at all: no rate follows"));
     }
     let lengths = Lengths::of(library, model, question, &in_cache)?;
-    sum.answer(model, profile, question, (hits, lengths))
+    let notes = cores_beyond(profile, question.cores)
+        .into_iter()
+        .chain(memory_beyond(processor, table_bytes(&done, question)?))
+        .chain(lengths.too_short(model))
+        .collect();
+    sum.answer(model, profile, question, (hits, lengths, notes))
 }
 
 /// Rounds in which a pace is looked for.
@@ -529,7 +534,7 @@ impl<'q> Sum<'q> {
         model: &Model,
         profile: &Profile,
         question: &Question,
-        (hits, lengths): (Vec<Hits>, Lengths),
+        (hits, lengths, notes): (Vec<Hits>, Lengths, Vec<String>),
     ) -> Result<Estimate, Fault> {
         let p = self.processor;
         let cores = f64::from(question.cores);
@@ -562,8 +567,6 @@ impl<'q> Sum<'q> {
         let at = |cycles: f64| (cores * p.clock_hz / cycles / 1e6).min(others);
         let interval = (at(cycles + off(self.misjudged)), at(cycles - off(self.spared)));
         let g = |mpps| gbps(mpps, question.frame, GIGA);
-        let notes = cores_beyond(profile, question.cores).into_iter();
-        let notes = notes.chain(lengths.too_short(model)).collect();
         Ok(Estimate {
             model: Arc::clone(&model.name),
             profile: Arc::clone(&profile.name),

@@ -5,8 +5,10 @@
 //! [`Convention`]s.
 
 use super::charge::{Case, Tariff};
-use super::expand::expand;
-use super::{Estimate, Lengths, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps};
+use super::expand::{expand, table_bytes};
+use super::{
+    Estimate, Lengths, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps, memory_beyond,
+};
 use crate::fault::Fault;
 use crate::model::{Library, Model};
 use crate::operation::Where;
@@ -105,6 +107,7 @@ pub(super) fn estimate(
         ));
     }
     notes.extend(cores_beyond(profile, question.cores));
+    notes.extend(memory_beyond(hardware, table_bytes(&done, question)?));
     let quoted: Vec<_> = published
         .map(|p| p.quoted.as_slice())
         .unwrap_or_default()

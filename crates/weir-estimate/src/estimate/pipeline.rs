@@ -5,10 +5,12 @@
 //! Room: the mode `full` on pipelines. The same models as on processors.
 
 use super::charge::{Case, Tariff};
-use super::expand::{Done, expand, value};
+use super::expand::{Done, expand, table_bytes, value};
 use super::full::{cards, charged, traffic_of};
 use super::paper::short;
-use super::{Estimate, GIGA, Lengths, Limit, Line, Mode, Question, Rates, cores_beyond, gbps};
+use super::{
+    Estimate, GIGA, Lengths, Limit, Line, Mode, Question, Rates, cores_beyond, gbps, memory_beyond,
+};
 use crate::fault::Fault;
 use crate::locality::{Memo, flow_cache};
 use crate::model::{Library, Model};
@@ -168,6 +170,8 @@ fn software(
     let traffic = question.traffic.clone().unwrap_or_else(|| crate::traffic::Traffic::uniform(1.0));
     let (sum, _) = charged(soft, host, processor, question, &traffic, &Memo::default())?;
     let cycles = sum.work + sum.wait;
+    let beyond = memory_beyond(processor, table_bytes(soft, question)?);
+    notes.extend(beyond.map(|n| format!("the host ({}): {n}", host.name)));
     if cycles > 0.0 {
         let beyond = cores_beyond(host, question.cores);
         notes.extend(beyond.map(|n| format!("the host ({}): {n}", host.name)));
