@@ -299,6 +299,21 @@ fn options_that_mean_nothing_are_refused() {
         &[&ask("l2-basic", &card)[..], &through].concat(),
         &["--through vdp-rules", "'pearl-card'", "leave '--through' out"],
     );
+    for mode in ["paper", "corrected"] {
+        let refuse = |more: &[&'static str]| {
+            let all = [&ask("l2-basic", &P)[..], more, &["--mode", mode]].concat();
+            refused(&all, &[more[0], mode, "knows nothing of it", "'--mode full'"]);
+        };
+        refuse(&["--burst", "32"]);
+        refuse(&["--huge-pages"]);
+        let traffic = ["--traffic", "zipf:1.1,flows=1M", "--mode", mode, "--json"];
+        let e = json(&[&ask("l2-basic", &P)[..], &traffic].concat());
+        let note = format!("mode {mode} knows nothing of traffic: the figures are those without");
+        assert!(e["notes"].as_array().is_some_and(|n| n.iter().any(|n| *n == note)), "{e}");
+        let over = ["--over", "burst=1,32", "--mode", mode];
+        let sweep = [&["estimate", "sweep", "l2-basic"][..], &P, &over].concat();
+        refused(&sweep, &["--over burst", mode, "knows nothing of it"]);
+    }
     let chain = ["estimate", "chain", "l2-basic", P[0], P[1], "--target", "3Mpps"];
     refused(&chain, &["--target", "leave it out"]);
     refused(&[&chain[..], &through].concat(), &["--target", "leave it out"]);

@@ -644,7 +644,7 @@ impl<'q> Sum<'q> {
 }
 
 /// Whether a formula has this name in it.
-fn mentions(formula: &Formula, name: &str) -> bool {
+pub(super) fn mentions(formula: &Formula, name: &str) -> bool {
     let mut is_there = false;
     formula.names(&mut |n| is_there |= n == name);
     is_there

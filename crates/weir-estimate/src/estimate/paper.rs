@@ -5,9 +5,11 @@
 //! [`Convention`]s.
 
 use super::charge::{Case, Tariff};
-use super::expand::{expand, table_bytes};
+use super::expand::{Done, expand, table_bytes};
+use super::full::mentions;
 use super::{
-    Estimate, Lengths, Limit, Line, Mode, Numa, Question, Rates, cores_beyond, gbps, memory_beyond,
+    Estimate, Lengths, Limit, Line, Mode, Numa, Pages, Question, Rates, cores_beyond, gbps,
+    memory_beyond,
 };
 use crate::fault::Fault;
 use crate::model::{Library, Model};
@@ -106,6 +108,7 @@ pub(super) fn estimate(
             short(line)
         ));
     }
+    notes.extend(not_known(&done, question));
     notes.extend(cores_beyond(profile, question.cores));
     notes.extend(memory_beyond(hardware, table_bytes(&done, question)?));
     let quoted: Vec<_> = published
@@ -136,6 +139,26 @@ pub(super) fn estimate(
         needed: None,
         quoted,
         notes,
+    })
+}
+
+/// Says so where something was asked about that the paper's arithmetic does not know.
+fn not_known(done: &[Done<'_>], question: &Question) -> Option<String> {
+    let in_formulas = || {
+        let ops =
+            done.iter().flat_map(|d| d.op.arguments.iter().map(|a| &a.1).chain([&d.op.times]));
+        let tables = done.iter().flat_map(|d| d.model.tables.iter());
+        ops.chain(tables.flat_map(|t| [&t.entries, &t.entry])).any(|f| mentions(f, "flows"))
+    };
+    let all = [
+        (question.traffic.is_some() && !in_formulas(), "traffic"),
+        (question.burst > 1, "bursts"),
+        (question.pages == Pages::Huge, "huge pages"),
+    ];
+    let named: Vec<&str> = all.iter().filter(|(given, _)| *given).map(|(_, what)| *what).collect();
+    (!named.is_empty()).then(|| {
+        let mode = question.mode.name();
+        format!("mode {mode} knows nothing of {}: the figures are those without", named.join(", "))
     })
 }
 

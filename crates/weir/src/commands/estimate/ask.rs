@@ -149,6 +149,16 @@ impl QuestionArgs {
                 )));
             }
         }
+        if self.mode != Mode::Full {
+            let burst = (self.burst != 1).then_some("--burst");
+            let huge_pages = self.huge_pages.then_some("--huge-pages");
+            if let Some(option) = burst.or(huge_pages) {
+                return Err(bad_input(format!(
+                    "{option}: mode {} knows nothing of it: leave '{option}' out, or ask '--mode full'",
+                    self.mode.name()
+                )));
+            }
+        }
         // A host that a profile names need not come along; one that was asked for must.
         let host = match (&self.host, by_itself) {
             (Some(name), _) => Some(shelf::profile(library, name)?),

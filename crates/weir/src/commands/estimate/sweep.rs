@@ -111,6 +111,12 @@ fn set(question: &mut Question, profile: &mut Profile, name: &str, value: f64) -
         fits.then_some(value as u32)
             .ok_or_else(|| bad_input(format!("{name} = {value}: expected a whole number from 1")))
     };
+    if question.mode != Mode::Full && matches!(name, "burst" | "zipf") {
+        let mode = question.mode.name();
+        return Err(bad_input(format!(
+            "--over {name}: mode {mode} knows nothing of it: leave it out, or ask '--mode full'"
+        )));
+    }
     match name {
         "frame" => question.frame = whole()?,
         "cores" => question.cores = whole()?,
@@ -240,10 +246,24 @@ pub fn run(a: &Args) -> Result<()> {
     if a.csv {
         return put(csv(&names, &points, a.question.target.is_some()));
     }
-    // Once for all points, by the most cores of any.
+    put(table(&names, &points, a.question.target.is_some()) + &notes(&profile, &points))
+}
+
+/// Notes of all points: of cores once, by the most of any; others as the last point that has any says them.
+fn notes(profile: &Profile, points: &[Point]) -> String {
     let most = points.iter().map(|p| p.answer.cores).max().unwrap_or(0);
-    let note = cores_beyond(&profile, most).map(|n| format!("\nnote: up to {n}\n"));
-    put(table(&names, &points, a.question.target.is_some()) + &note.unwrap_or_default())
+    let mut out = String::new();
+    if let Some(n) = cores_beyond(profile, most) {
+        out += &format!("\nnote: up to {n}\n");
+    }
+    let others = |p: &Point| -> Vec<String> {
+        let of_cores = cores_beyond(profile, p.answer.cores);
+        let all = p.answer.notes.iter().filter(|n| Some(*n) != of_cores.as_ref());
+        all.cloned().collect()
+    };
+    let last = points.iter().rev().map(others).find(|n| !n.is_empty()).unwrap_or_default();
+    last.iter().for_each(|n| out += &format!("\nnote: {n}\n"));
+    out
 }
 
 /// Refuses a name that varies twice: the second would hide the first.
