@@ -72,7 +72,8 @@ impl Formula {
         Self { text, root: Node::Both(Operator::Times, a, b) }
     }
 
-    /// Reads one. `above(a, b)` is 1 where a > b, else 0; `log2` of less than 1 is 0.
+    /// Reads one. `above(a, b)` is 1 where a > b, else 0; `log2` of less than 1 is 0,
+    /// and of 0 and less it has no value.
     ///
     /// # Errors
     /// What is wrong, and at which character.
@@ -107,8 +108,12 @@ impl Formula {
     /// # Errors
     /// A name that means nothing; a value that is not finite.
     pub fn value(&self, names: &dyn Names) -> Result<f64, Wrong> {
-        let value = self.root.value(names)?;
-        if value.is_finite() { Ok(value) } else { Err(Wrong::NotFinite(Arc::clone(&self.text))) }
+        let endless = || Wrong::NotFinite(Arc::clone(&self.text));
+        match self.root.value(names) {
+            Ok(value) if value.is_finite() => Ok(value),
+            Ok(_) | Err(Wrong::NotFinite(_)) => Err(endless()),
+            Err(e) => Err(e),
+        }
     }
 
     /// What it counts, given what names count; nothing for a number, which counts anything.
@@ -176,8 +181,8 @@ pub enum Wrong {
     /// A name that means nothing here.
     #[error("'{0}' means nothing here")]
     Unknown(Arc<str>),
-    /// Divided by zero, or overflowed.
-    #[error("'{0}' has no finite value: mind divisions by zero")]
+    /// Divided by zero, a logarithm of it, or overflowed.
+    #[error("'{0}' has no finite value: mind divisions by zero and log2 of it")]
     NotFinite(Arc<str>),
 }
 
@@ -207,6 +212,8 @@ impl Node {
                     Function::Floor => (a + SLACK).floor(),
                     Function::Min => a.min(b),
                     Function::Max => a.max(b),
+                    // Said at once: 'min' and 'max' would pass over it.
+                    Function::Log2 if a <= 0.0 => return Err(Wrong::NotFinite("log2".into())),
                     Function::Log2 => a.max(1.0).log2(),
                     Function::Above => f64::from(u8::from(a > b)),
                 }
@@ -408,6 +415,10 @@ mod tests {
         assert!(wrong("1 1").contains("an operator"));
         let none = |_: &str| None;
         assert_eq!(Formula::read("x").unwrap().value(&none), Err(Wrong::Unknown("x".into())));
-        assert!(matches!(Formula::read("1/0").unwrap().value(&none), Err(Wrong::NotFinite(_))));
+        for endless in ["1/0", "log2(0)", "log2(-1)", "max(1, log2(0) * 0)", "ceil(log2(0))"] {
+            let value = Formula::read(endless).unwrap().value(&none);
+            assert!(matches!(value, Err(Wrong::NotFinite(_))), "{endless}: {value:?}");
+        }
+        assert_eq!(Formula::read("log2(0.5) + log2(8)").unwrap().value(&none), Ok(3.0));
     }
 }

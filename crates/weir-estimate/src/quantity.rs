@@ -51,6 +51,10 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("kbit/s", BitRate, 1e3),
     ("Mbit/s", BitRate, 1e6),
     ("Gbit/s", BitRate, 1e9),
+    ("bps", BitRate, 1.0),
+    ("kbps", BitRate, 1e3),
+    ("Mbps", BitRate, 1e6),
+    ("Gbps", BitRate, 1e9),
     ("B/s", ByteRate, 1.0),
     ("MB/s", ByteRate, 1e6),
     ("GB/s", ByteRate, 1e9),
@@ -82,6 +86,13 @@ impl Dimension {
     /// The units that measure it.
     pub fn units(self) -> impl Iterator<Item = &'static str> {
         UNITS.iter().filter(move |u| u.1 == self).map(|u| u.0)
+    }
+
+    /// How many base units one of its units is, and the text before it, where a text ends with one.
+    pub fn ending(self, text: &str) -> Option<(&str, f64)> {
+        let mine = UNITS.iter().filter(|u| u.1 == self);
+        let longest = mine.filter(|u| text.ends_with(u.0)).max_by_key(|u| u.0.len())?;
+        Some((text.strip_suffix(longest.0)?, longest.2))
     }
 
     /// Reads a quantity of this dimension, in base units: finite and above zero.
@@ -129,6 +140,10 @@ mod tests {
         assert_eq!(Size.read("32 KiB"), Ok(32768.0));
         assert_eq!(Frequency.read("3.6GHz"), Ok(3.6e9));
         assert_eq!(Time.read("53 ns").map(|t| (t * 1e9).round()), Ok(53.0));
+        assert_eq!(BitRate.read("10 Gbps"), BitRate.read("10 Gbit/s"));
+        assert_eq!(BitRate.ending("10 Gbit/s"), Some(("10 ", 1e9)));
+        assert_eq!(FrameRate.ending("20Mpps"), Some(("20", 1e6)));
+        assert_eq!(FrameRate.ending("20Gbps"), None);
     }
 
     #[test]

@@ -148,6 +148,14 @@ impl Traffic {
                 Some((k, v)) => (k.trim(), Some(v.trim())),
                 None => (part, None),
             };
+            let again = match key {
+                "uniform" | "zipf" if spread.is_some() => Some("a spread"),
+                "flows" if flows.is_some() => Some("'flows'"),
+                _ => None,
+            };
+            if let Some(what) = again {
+                return Err(format!("'{part}': {what} is there already: give one"));
+            }
             match (key, value) {
                 ("uniform", None) => spread = Some(Spread::Uniform),
                 ("zipf", Some(v)) => {
@@ -232,14 +240,21 @@ fn ranks(flows: f64, sum: impl Fn(f64, f64) -> f64, one: impl Fn(f64) -> f64) ->
 /// What was expected.
 pub fn count(text: &str) -> Result<f64, String> {
     let expected = || format!("'{text}': expected a whole number from 1 to 1e10, as in 64k or 1M");
+    let n = number(text).ok_or_else(expected)?;
+    if n.fract() == 0.0 && (1.0..=MAX_FLOWS).contains(&n) { Ok(n) } else { Err(expected()) }
+}
+
+/// A number of anything: `0.5`, `1e6`, `64k`, `1.5M`, `11G`, `1T`; nothing for other texts, and outside of 0 to 1e18.
+pub fn number(text: &str) -> Option<f64> {
     let (digits, factor) = match text.char_indices().last() {
-        Some((i, 'k')) => (&text[..i], 1e3),
-        Some((i, 'M')) => (&text[..i], 1e6),
-        Some((i, 'G')) => (&text[..i], 1e9),
+        Some((i, 'k')) => (text.get(..i)?, 1e3),
+        Some((i, 'M')) => (text.get(..i)?, 1e6),
+        Some((i, 'G')) => (text.get(..i)?, 1e9),
+        Some((i, 'T')) => (text.get(..i)?, 1e12),
         _ => (text, 1.0),
     };
-    let n = digits.parse::<f64>().map_err(|_| expected())? * factor;
-    if n.fract() == 0.0 && (1.0..=MAX_FLOWS).contains(&n) { Ok(n) } else { Err(expected()) }
+    let n = digits.parse::<f64>().ok()? * factor;
+    (0.0..1e18).contains(&n).then_some(n)
 }
 
 #[cfg(test)]
@@ -252,9 +267,33 @@ mod tests {
         assert_eq!(t, Traffic { spread: Spread::Zipf(1.1), flows: 1e6 });
         assert_eq!(Traffic::read("flows=64k").unwrap(), Traffic::uniform(64e3));
         assert!(Traffic::read("zopf:1,flows=1").unwrap_err().contains("did you mean 'zipf'?"));
+        for twice in
+            ["uniform,flows=1k,flows=2M", "uniform,zipf:1,flows=3", "zipf:1,zipf:1,flows=3"]
+        {
+            assert!(Traffic::read(twice).is_err_and(|e| e.contains("there already")), "{twice}");
+        }
         for bad in ["", "zipf,flows=3", "zipf:1", "zipf:-1,flows=3", "flows=0", "flows=1.5"] {
             assert!(Traffic::read(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn numbers_have_every_suffix() {
+        for (text, value) in [
+            ("11G", 11e9),
+            ("11000M", 11e9),
+            ("1T", 1e12),
+            ("1.5k", 1.5e3),
+            ("0.5", 0.5),
+            ("0", 0.0),
+        ] {
+            assert_eq!(number(text), Some(value), "{text}");
+        }
+        for bad in ["", "k", "1e18", "1000000T", "-1", "1P", "nan", "infk"] {
+            assert_eq!(number(bad), None, "{bad}");
+        }
+        assert_eq!(count("10G"), Ok(1e10));
+        assert!(count("11G").is_err() && count("0.5").is_err());
     }
 
     #[test]

@@ -183,3 +183,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_rate_is_given_once() {
+    let request = |rate: &str| {
+        let text = format!(
+            "[[host]]\nname = \"h\"\nprofile = \"p\"\n[[function]]\nname = \"f\"\nfunction = \"bng\"\n{rate}"
+        );
+        Request::read("r.toml", &text)
+    };
+    let both = request("rate = \"1 Mpps\"\nbits = \"1 Gbit/s\"\n").expect_err("both");
+    assert!(both.to_string().contains("'rate' and 'bits'"), "{both}");
+    let none = request("").expect_err("none");
+    assert!(none.to_string().contains("'function[0].rate' is missing"), "{none}");
+    let bits =
+        |text: &str| request(&format!("bits = \"{text}\"\n")).expect(text).demands.remove(0).rate;
+    assert_eq!(bits("10 Gbps"), bits("10 Gbit/s"));
+}

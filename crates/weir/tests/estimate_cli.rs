@@ -278,6 +278,19 @@ fn bad_input_is_told() {
         refuse(&["--set", outside], &[outside, "a number from 0 to less than 1e18"]);
     }
     refuse(&["--set", "entries"], &["expected NAME=VALUE"]);
+    refuse(&["--traffic", "uniform,flows=1k,flows=2M"], &["'flows=2M'", "there already"]);
+    let answer = |more: &[&'static str]| {
+        let all = [&["estimate", "l2-basic", P[0], P[1], "--json"][..], more].concat();
+        json(&all)["cycles"].as_f64()
+    };
+    for large in ["entries=11G", "entries=11000M", "entries=0.011T"] {
+        assert_eq!(answer(&["--set", large]), answer(&["--set", "entries=11e9"]), "{large}");
+    }
+    let target = |rate: &'static str| {
+        json(&["estimate", "l2-basic", P[0], P[1], "--json", "--target", rate])["needed"].clone()
+    };
+    assert_eq!(target("10Gbit/s"), target("10Gbps"));
+    assert_eq!(target("5000kpps"), target("5Mpps"));
     refuse(&["--host", "virtual-xeon"], &["--host virtual-xeon", "leave '--host' out"]);
     refused(&["estimate", "./none.toml", P[0], P[1]], &["./none.toml"]);
     refused(&["place", "none.toml"], &["none.toml"]);

@@ -184,7 +184,12 @@ fn demand(s: &Section<'_>, demands: &mut Vec<Demand>) -> Result<(), Fault> {
     let rate = match (s.has("rate"), s.has("bits")) {
         (true, false) => Target::Mpps(s.need_quantity("rate", Dimension::FrameRate)? / 1e6),
         (false, true) => Target::Gbps(s.need_quantity("bits", Dimension::BitRate)? / 1e9),
-        _ => return Err(s.missing("rate", "one of rate = \"5 Mpps\" and bits = \"10 Gbit/s\"")),
+        (true, true) => {
+            return Err(s.wrong("'rate' and 'bits' both say how much: give one of them"));
+        }
+        (false, false) => {
+            return Err(s.missing("rate", "one of rate = \"5 Mpps\" and bits = \"10 Gbit/s\""));
+        }
     };
     let (shortest, longest) = FRAME_BYTES;
     let frame = s.number("frame", Bounds::Whole(shortest.into(), longest.into()))?;

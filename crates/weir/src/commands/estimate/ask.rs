@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_calibrate::Machine;
 use weir_estimate::estimate::{Mode, Numa, Pages, Target};
 use weir_estimate::profile::Hardware;
+use weir_estimate::quantity::Dimension;
 use weir_estimate::traffic::Traffic;
 use weir_estimate::{Library, Profile, Question, estimate};
 
@@ -81,26 +82,28 @@ fn mode(text: &str) -> Result<Mode, String> {
 fn setting(text: &str) -> Result<(String, f64), String> {
     let expected = || format!("'{text}': expected NAME=VALUE, as in entries=1000");
     let (name, value) = text.split_once('=').ok_or_else(expected)?;
-    let value = weir_estimate::traffic::count(value).or_else(|_| {
-        let v = value.parse::<f64>().ok().filter(|v| (0.0..1e18).contains(v));
-        v.ok_or_else(|| {
-            format!("'{text}': expected a number from 0 to less than 1e18, as in entries=64k")
-        })
+    let value = weir_estimate::traffic::number(value).ok_or_else(|| {
+        format!("'{text}': expected a number from 0 to less than 1e18, as in entries=64k")
     })?;
     Ok((name.to_owned(), value))
 }
 
 fn target(text: &str) -> Result<Target, String> {
     let expected = || format!("'{text}': expected a rate, as in 20Mpps or 10Gbps");
-    let number = |digits: &str| {
-        let n = digits.trim().parse::<f64>().map_err(|_| expected())?;
-        let fits = n > 0.0 && n < 1e9;
-        fits.then_some(n).ok_or_else(|| format!("'{text}': expected more than 0 and less than 1e9"))
+    let kinds = [(Dimension::FrameRate, 1e6), (Dimension::BitRate, 1e9)];
+    let ending = |(of, unit): (Dimension, f64)| {
+        let (digits, base) = of.ending(text)?;
+        Some((of, digits.trim(), base / unit))
     };
-    if let Some(d) = text.strip_suffix("Mpps") {
-        return number(d).map(Target::Mpps);
+    let (of, digits, factor) = kinds.into_iter().find_map(ending).ok_or_else(expected)?;
+    let n = digits.parse::<f64>().map_err(|_| expected())? * factor;
+    if !(n > 0.0 && n < 1e9) {
+        return Err(format!("'{text}': expected more than 0 and less than 1e9 Mpps or Gbps"));
     }
-    number(text.strip_suffix("Gbps").ok_or_else(expected)?).map(Target::Gbps)
+    Ok(match of {
+        Dimension::FrameRate => Target::Mpps(n),
+        _ => Target::Gbps(n),
+    })
 }
 
 impl QuestionArgs {

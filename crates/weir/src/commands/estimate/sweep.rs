@@ -60,11 +60,11 @@ fn axis(text: &str) -> Result<Axis, String> {
     let expected =
         || format!("'{text}': expected NAME=FROM..TO:STEP, NAME=FROM..TO*FACTOR or NAME=A,B,C");
     let number = |t: &str| -> Result<f64, String> {
-        weir_estimate::traffic::count(t.trim()).or_else(|_| {
-            let n = t.trim().parse::<f64>().map_err(|_| expected())?;
-            let fits = (0.0..1e18).contains(&n);
-            fits.then_some(n).ok_or_else(|| format!("'{text}': {n}: expected 0 to less than 1e18"))
-        })
+        if let Some(n) = weir_estimate::traffic::number(t.trim()) {
+            return Ok(n);
+        }
+        let n = t.trim().parse::<f64>().map_err(|_| expected())?;
+        Err(format!("'{text}': {n}: expected 0 to less than 1e18"))
     };
     let (name, values) = text.split_once('=').ok_or_else(expected)?;
     let mut all = Vec::new();
@@ -351,6 +351,7 @@ mod tests {
         assert_eq!(values("cores=1..3"), Ok(vec![1.0, 2.0, 3.0]));
         assert_eq!(values("x=1,2.5"), Ok(vec![1.0, 2.5]));
         assert_eq!(values("x=0.1..0.3:0.1").map(|v| v.len()), Ok(3));
+        assert_eq!(values("x=11G,1T"), Ok(vec![11e9, 1e12]));
         for bad in ["x", "x=", "x=3..1", "x=1..3:0", "x=0..8*2", "x=1..8*1", "x=1..", "x=-1"] {
             assert!(axis(bad).is_err(), "{bad}");
         }
