@@ -1,17 +1,20 @@
-//! `/metrics`: what networks and the daemon itself count, as OpenMetrics text.
+//! `/metrics`: what networks and the daemon itself count, as text for Prometheus.
 //!
-//! Room: counters in, text out. Labels are names of networks, nodes and hosts, which are as many as the
+//! Room: counters in, text out, in the [`Form`] that is asked for. A host that has not answered, and its nodes, are told as
+//! down and have no other line: a counter that falls to zero is one that began anew to whoever computes rates. Labels are names of networks, nodes and hosts, which are as many as the
 //! lab has, and at most [`MOST`] nodes; nothing that a frame or a request brings becomes a label.
 
 use super::App;
 use super::caller::Caller;
+use super::form::Form;
 use super::monitor::{Counters, FRESH, NodeCounters, counters};
 use super::problem::Problem;
 use crate::commands::net::ends::EndsLook;
 use crate::commands::net::links::LinkLook;
 use crate::commands::stats::Stats;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -20,10 +23,10 @@ use std::sync::atomic::Ordering;
 /// Nodes that have lines of their own.
 const MOST: usize = 10_000;
 
-/// What is told of each node: name, kind, unit's words, value.
+/// What is told of each node whose host has answered: name, kind, unit's words, value.
 type Family = (&'static str, &'static str, &'static str, fn(&NodeCounters) -> f64);
 
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 14] = [
     ("weir_node_received_frames", "counter", "Frames that came to the virtual node", |c| {
         c.received_frames as f64
     }),
@@ -70,9 +73,6 @@ const FAMILIES: [Family; 15] = [
     }),
     ("weir_node_control_messages_out", "counter", "OpenFlow messages to its controllers", |c| {
         c.messages_out as f64
-    }),
-    ("weir_node_up", "gauge", "Whether its host has answered and has it", |c| {
-        f64::from(u8::from(c.there))
     }),
 ];
 
@@ -121,11 +121,10 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// Links' and ends' families.
-fn quality(all: &[Counters]) -> String {
+fn quality(all: &[Counters], form: Form) -> String {
     let mut out = String::new();
     for (name, kind, help, value) in LINKS {
-        let total = if kind == "counter" { "_total" } else { "" };
-        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n");
+        let total = form.head(&mut out, name, kind, help);
         let links = all.iter().flat_map(|c| c.links.iter().map(move |l| (c, l)));
         for (c, l) in links.take(MOST) {
             let Some(v) = value(l) else { continue };
@@ -139,7 +138,7 @@ fn quality(all: &[Counters]) -> String {
         }
     }
     for (name, help, value) in ENDS {
-        let _ = write!(out, "# TYPE {name} gauge\n# HELP {name} {help}.\n");
+        form.head(&mut out, name, "gauge", help);
         let ends = all.iter().flat_map(|c| c.ends.iter().map(move |e| (c, e)));
         for (c, e) in ends.take(MOST) {
             let Some(v) = value(e) else { continue };
@@ -151,13 +150,20 @@ fn quality(all: &[Counters]) -> String {
     out
 }
 
-/// Prometheus' text (OpenMetrics 1.0). A reader's or an operator's.
+/// Prometheus' text: OpenMetrics 1.0, or the older one (0.0.4) where `Accept` prefers that. A reader's or an operator's.
 #[utoipa::path(
     get, path = "/metrics", tag = "events",
-    responses((status = 200, description = "OpenMetrics text", body = String,
-        content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"))
+    responses((status = 200, description = "Text for Prometheus", content(
+        (String = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (String = "text/plain; version=0.0.4; charset=utf-8")
+    )))
 )]
-pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+pub async fn metrics(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let form = Form::asked(&headers);
     caller.must_see_all("all metrics")?;
     let saved = app.desk(|d| Ok(d.look()?)).await?;
     let wanted = saved.state.lab.host.iter().map(|h| h.name.clone()).collect();
@@ -172,38 +178,35 @@ pub async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Resp
             Ok((saved.state.revision, hosts, counters(&saved.state, &seen, |_| true)))
         })
         .await?;
-    let mut out = text(&all) + &quality(&all);
+    let mut out = text(&all, form) + &quality(&all, form);
     let mut one = |name: &str, kind: &str, help: &str, value: u64| {
-        let total = if kind == "counter" { "_total" } else { "" };
+        let total = form.head(&mut out, name, kind, help);
         // A text takes what is written to it.
-        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n{name}{total} {value}\n");
+        let _ = writeln!(out, "{name}{total} {value}");
     };
     one("weir_revision", "gauge", "The revision that holds", revision);
     one("weir_events", "counter", "Events so far", app.events.count());
     one("weir_event_listeners", "gauge", "Listeners to events", app.events.listeners() as u64);
     one("weir_http_requests", "counter", "Requests so far", app.requests.load(Ordering::Relaxed));
-    out.push_str("# TYPE weir_host_up gauge\n# HELP weir_host_up Whether the host has answered.\n");
+    form.head(&mut out, "weir_host_up", "gauge", "Whether the host has answered");
     for (h, took) in &hosts {
         let _ =
             writeln!(out, "weir_host_up{{host=\"{}\"}} {}", escaped(h), u8::from(took.is_some()));
     }
     let there = || hosts.iter().filter_map(|(h, took)| Some((escaped(h), (*took)?)));
     let name = "weir_host_cpu_seconds";
-    let _ = write!(out, "# TYPE {name} counter\n# HELP {name} Processor time of its data plane.\n");
+    let total = form.head(&mut out, name, "counter", "Processor time of its data plane");
     for (h, (cpu, _)) in there() {
-        let _ = writeln!(out, "{name}_total{{host=\"{h}\"}} {cpu}");
+        let _ = writeln!(out, "{name}{total}{{host=\"{h}\"}} {cpu}");
     }
     let name = "weir_host_work_units";
-    let _ = write!(
-        out,
-        "# TYPE {name} counter\n# HELP {name} What its worker has done, a forwarded frame being about one.\n"
-    );
+    let help = "What its worker has done, a forwarded frame being about one";
+    let total = form.head(&mut out, name, "counter", help);
     for (h, (_, work)) in there() {
-        let _ = writeln!(out, "{name}_total{{host=\"{h}\"}} {work}");
+        let _ = writeln!(out, "{name}{total}{{host=\"{h}\"}} {work}");
     }
-    out.push_str("# EOF\n");
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], out).into_response())
+    out.push_str(form.end());
+    Ok(([(CONTENT_TYPE, form.content_type()), (VARY, "Accept")], out).into_response())
 }
 
 /// A label's value.
@@ -212,22 +215,28 @@ fn escaped(text: &str) -> String {
 }
 
 /// All nodes' families.
-fn text(all: &[Counters]) -> String {
+fn text(all: &[Counters], form: Form) -> String {
     let mut out = String::new();
     let nodes = || all.iter().flat_map(|c| c.nodes.iter().map(move |n| (c, n)));
+    let labels = |c: &Counters, n: &NodeCounters| {
+        let (network, node, host) = (escaped(&c.network), escaped(&n.node), escaped(&n.host));
+        format!("network=\"{network}\",node=\"{node}\",host=\"{host}\"")
+    };
     for (name, kind, help, value) in FAMILIES {
-        let total = if kind == "counter" { "_total" } else { "" };
-        let _ = write!(out, "# TYPE {name} {kind}\n# HELP {name} {help}.\n");
-        for (c, n) in nodes().take(MOST) {
-            let (network, node, host) = (escaped(&c.network), escaped(&n.node), escaped(&n.host));
-            let labels = format!("network=\"{network}\",node=\"{node}\",host=\"{host}\"");
-            let _ = writeln!(out, "{name}{total}{{{labels}}} {}", value(n));
+        let total = form.head(&mut out, name, kind, help);
+        for (c, n) in nodes().take(MOST).filter(|(_, n)| n.there) {
+            let _ = writeln!(out, "{name}{total}{{{}}} {}", labels(c, n), value(n));
         }
+    }
+    let name = "weir_node_up";
+    form.head(&mut out, name, "gauge", "Whether its host has answered and has it");
+    for (c, n) in nodes().take(MOST) {
+        let _ = writeln!(out, "{name}{{{}}} {}", labels(c, n), u8::from(n.there));
     }
     let beyond = nodes().count().saturating_sub(MOST);
     let name = "weir_nodes_not_shown";
-    let _ =
-        write!(out, "# TYPE {name} gauge\n# HELP {name} Nodes beyond {MOST}.\n{name} {beyond}\n");
+    form.head(&mut out, name, "gauge", &format!("Nodes beyond {MOST}"));
+    let _ = writeln!(out, "{name} {beyond}");
     out
 }
 
@@ -238,7 +247,8 @@ mod tests {
     #[test]
     fn every_line_is_of_a_family_and_a_name_stays_in_its_label() {
         let node = NodeCounters { node: "a\"b\\\n".to_owned(), ..NodeCounters::default() };
-        let nodes = vec![NodeCounters { received_frames: 7, ..node }];
+        let silent = NodeCounters { node: "s2".to_owned(), ..NodeCounters::default() };
+        let nodes = vec![NodeCounters { received_frames: 7, there: true, ..node }, silent];
         let ends = EndsLook {
             from: "a".to_owned(),
             to: "b".to_owned(),
@@ -252,16 +262,23 @@ mod tests {
         };
         let all =
             [Counters { network: "red".to_owned(), nodes, links: Vec::new(), ends: vec![ends] }];
-        let out = text(&all) + &quality(&all);
-        let line = "weir_ends_delay_seconds{network=\"red\",from=\"a\",to=\"b\"} 0.0015";
-        assert!(out.lines().any(|l| l == line), "{out}");
-        let line =
-            "weir_node_received_frames_total{network=\"red\",node=\"a\\\"b\\\\\\n\",host=\"\"} 7";
-        assert!(out.lines().any(|l| l == line), "{out}");
-        for l in out.lines().filter(|l| !l.starts_with('#')) {
-            let name = l.split(['{', ' ']).next().unwrap();
-            let family = name.strip_suffix("_total").unwrap_or(name);
-            assert!(out.contains(&format!("# TYPE {family} ")), "{l}");
+        for form in [Form::OpenMetrics, Form::Text] {
+            let out = text(&all, form) + &quality(&all, form);
+            let line = "weir_ends_delay_seconds{network=\"red\",from=\"a\",to=\"b\"} 0.0015";
+            assert!(out.lines().any(|l| l == line), "{out}");
+            let line = "weir_node_received_frames_total{network=\"red\",node=\"a\\\"b\\\\\\n\",host=\"\"} 7";
+            assert!(out.lines().any(|l| l == line), "{out}");
+            // Of one that has not answered, nothing is known but that.
+            let silent: Vec<_> = out.lines().filter(|l| l.contains("\"s2\"")).collect();
+            assert_eq!(silent, ["weir_node_up{network=\"red\",node=\"s2\",host=\"\"} 0"]);
+            for l in out.lines().filter(|l| !l.starts_with('#')) {
+                let name = l.split(['{', ' ']).next().unwrap();
+                let family = match form {
+                    Form::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+                    Form::Text => name,
+                };
+                assert!(out.contains(&format!("# TYPE {family} ")), "{l}");
+            }
         }
     }
 }

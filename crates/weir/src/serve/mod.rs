@@ -8,12 +8,13 @@
 //! - `tokens`: who may ask; `caller`: what he may see and change; `problem`: what goes wrong (RFC 9457);
 //!   `take`: what a request brings; `notes`: what its line in the log says; `merge`: JSON merge patches;
 //! - `desk`: changes, one after the other; `events`: what has happened, as a stream; `observer`: hosts,
-//!   asked; `monitor`, `metrics`: what networks count; `guards`: rules that act;
+//!   asked; `monitor`, `metrics`: what networks count (`form`: in which text); `guards`: rules that act;
 //! - `networks`, `lab`: the operations; `openapi`: the document made from them.
 
 pub mod caller;
 pub mod desk;
 pub mod events;
+mod form;
 pub mod guards;
 pub mod lab;
 pub mod merge;

@@ -227,6 +227,24 @@ fn the_primitives_over_http_are_those_of_the_command_line() {
         "{metrics}"
     );
     assert!(metrics.contains("weir_host_up{host=\"west\"} 1"), "{metrics}");
+    // In the older text for who asks for that; of a host that does not answer only that it doesn't, whatever it counted before.
+    west.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(300));
+    let accept = "Accept: text/plain;version=0.0.4\r\n";
+    let metrics = api.ask_with(&op, "GET", "/metrics", accept, "");
+    west.signal(Signal::CONT);
+    assert_eq!(metrics.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let of = |host: &str| {
+        let label = format!("host=\"{host}\"}} ");
+        let lines = metrics.body.lines().filter(|l| l.contains(&label));
+        lines
+            .map(|l| (l.split('{').next().unwrap(), l.rsplit(' ').next().unwrap()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("west"), [("weir_node_up", "0"), ("weir_host_up", "0")], "{}", metrics.body);
+    assert!(of("east").contains(&("weir_node_up", "1")) && of("east").len() > 15);
+    assert!(metrics.body.contains("# TYPE weir_node_rules gauge\n"), "{}", metrics.body);
+    assert!(metrics.body.contains("# TYPE weir_node_slow_frames_total counter\n"));
     let none = api.ask(&op, "POST", "/v1/recover", &json!({ "way": "on" })).of(200);
     assert_eq!(none["interrupted"], false);
 
