@@ -296,7 +296,7 @@ impl Id {
     /// # Errors
     /// It can't be measured here, or was stopped.
     pub fn run(self, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
-        match self {
+        let mut report = match self {
             Id::VdpThroughput => throughput::run(plan, watch),
             Id::VdpLatency => latency::run(plan, watch),
             Id::VdpScale => scale::run(plan, watch),
@@ -315,6 +315,8 @@ impl Id {
             Id::NfL2Basic | Id::NfLearning | Id::NfMpls | Id::NfBng => {
                 functions::figure(self, plan, watch)
             }
-        }
+        }?;
+        report.judge();
+        Ok(report)
     }
 }

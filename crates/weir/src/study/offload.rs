@@ -143,12 +143,8 @@ fn over_veth(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<
 
 /// What the fast path is worth.
 fn gain(place: &str, rates: &Series) -> Option<Figure> {
-    Some(Figure {
-        what: format!("{place}: rate with all rules on the fast path, over that with none"),
-        value: rates.at(100.0)? / rates.at(0.0)?,
-        unit: "",
-        promised: None,
-    })
+    let what = format!("{place}: rate with all rules on the fast path, over that with none");
+    Some(Figure::of(what, rates.at(100.0)? / rates.at(0.0)?, "", None))
 }
 
 /// Frames for a rule of the VDP of a port.

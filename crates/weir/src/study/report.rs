@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt::Write;
 use weir_dataplane::Snapshot;
+use weir_measure::document::Outcome;
 use weir_measure::stats::Summary;
 
 /// All of it.
@@ -41,7 +42,7 @@ pub struct Report {
 }
 
 /// How much was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extent {
     /// All, with the durations and repetitions of the paper, the RFC, or the study.
@@ -154,12 +155,18 @@ pub struct Figure {
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
+    /// What it is the median of; none where it was computed otherwise, or counted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
     /// What weir promises of it.
     pub promised: Option<Promise>,
+    /// Whether that holds, once the report is judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
 }
 
 /// A bound that weir sets itself.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Promise {
     /// Which side.
     pub bound: Bound,
@@ -168,7 +175,7 @@ pub struct Promise {
 }
 
 /// Which side of a bound is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// This or more.
@@ -184,6 +191,56 @@ impl Promise {
             Bound::AtLeast => value >= self.value,
             Bound::AtMost => value <= self.value,
         }
+    }
+    /// Whether it holds of `value`, the median of `samples` where there are any. Samples on both sides of the bound can't
+    /// tell, nor can a run whose figures are none.
+    pub fn outcome(self, value: f64, samples: &[f64], extent: Extent) -> Outcome {
+        let kept = self.kept(value);
+        if extent == Extent::Quick || samples.iter().any(|s| self.kept(*s) != kept) {
+            Outcome::Unclear
+        } else if kept {
+            Outcome::Holds
+        } else {
+            Outcome::Fails
+        }
+    }
+}
+
+impl Figure {
+    /// The median of these samples, if there are any.
+    pub fn median(
+        what: impl Into<String>,
+        samples: &[f64],
+        unit: &'static str,
+        promised: Option<Promise>,
+    ) -> Option<Self> {
+        let value = Summary::of(samples)?.median;
+        Some(Self { samples: samples.to_vec(), ..Self::of(what, value, unit, promised) })
+    }
+    /// A value that is no median of samples.
+    pub fn of(
+        what: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+        promised: Option<Promise>,
+    ) -> Self {
+        Self { what: what.into(), value, unit, samples: Vec::new(), promised, outcome: None }
+    }
+    /// What is promised of it, and whether that holds, in words.
+    fn told(&self) -> Option<String> {
+        let p = self.promised?;
+        let word = if p.bound == Bound::AtLeast { "at least" } else { "at most" };
+        let outcome = match self.outcome {
+            Some(Outcome::Holds) => "kept".to_owned(),
+            Some(Outcome::Fails) => "**not kept**".to_owned(),
+            _ => match Summary::of(&self.samples).filter(|s| p.kept(s.min) != p.kept(s.max)) {
+                Some(s) => {
+                    format!("**unclear**, from {} to {}", number(s.min), number(s.max))
+                }
+                None => "unclear".to_owned(),
+            },
+        };
+        Some(format!("{word} {}: {outcome}", number(p.value)))
     }
 }
 
@@ -333,6 +390,12 @@ impl Report {
     pub fn remark(&mut self, text: &str) {
         self.remarks.push(text.to_owned());
     }
+    /// Says of every promise whether it holds.
+    pub fn judge(&mut self) {
+        for f in &mut self.figures {
+            f.outcome = f.promised.map(|p| p.outcome(f.value, &f.samples, self.extent));
+        }
+    }
     /// The series of that name and quantity.
     pub fn find(&self, name: &str, y: Axis) -> Option<&Series> {
         self.series.iter().find(|s| s.name == name && s.y == y)
@@ -375,14 +438,7 @@ impl Report {
         if !self.figures.is_empty() {
             let mut rows = vec![["figure", "value", "promised"].map(String::from).to_vec()];
             for f in &self.figures {
-                let promised = f.promised.map_or_else(
-                    || "–".to_owned(),
-                    |p| {
-                        let word = if p.bound == Bound::AtLeast { "at least" } else { "at most" };
-                        let kept = if p.kept(f.value) { "kept" } else { "**not kept**" };
-                        format!("{word} {}: {kept}", number(p.value))
-                    },
-                );
+                let promised = f.told().unwrap_or_else(|| "–".to_owned());
                 let value = format!("{} {}", number(f.value), f.unit);
                 rows.push(vec![f.what.clone(), value.trim_end().to_owned(), promised]);
             }
@@ -572,5 +628,35 @@ mod tests {
     fn promises() {
         let p = Promise { bound: Bound::AtMost, value: 20.0 };
         assert!(p.kept(20.0) && !p.kept(20.1) && !p.kept(f64::NAN));
+    }
+
+    #[test]
+    fn samples_on_both_sides_of_a_bound_and_quick_runs_decide_nothing() {
+        use Outcome::{Fails, Holds, Unclear};
+        let judged = |samples: &[f64], extent, bound| {
+            let mut r = Report::new(crate::study::Id::VdpScale, extent);
+            let p = Some(Promise { bound, value: 20.0 });
+            r.figures.extend(Figure::median("cost", samples, "ns", p));
+            r.judge();
+            let text = r.markdown();
+            let line = text.lines().find(|l| l.starts_with("| cost")).unwrap().to_owned();
+            (r.figures[0].outcome.unwrap(), line)
+        };
+        let (full, most, least) = (Extent::Full, Bound::AtMost, Bound::AtLeast);
+        let (outcome, line) = judged(&[202.9, -241.4, 11.5], full, most);
+        assert_eq!(outcome, Unclear);
+        assert!(line.ends_with("| at most 20: **unclear**, from -241 to 203 |"), "{line}");
+        let (outcome, line) = judged(&[19.0, 20.0, 11.5], full, most);
+        assert_eq!(outcome, Holds);
+        assert!(line.ends_with("| at most 20: kept |"), "{line}");
+        let (outcome, line) = judged(&[19.0, 19.9, 11.5], Extent::Reduced, least);
+        assert_eq!(outcome, Fails);
+        assert!(line.ends_with("| at least 20: **not kept** |"), "{line}");
+        let (outcome, line) = judged(&[19.0, 18.0, 11.5], Extent::Quick, most);
+        assert_eq!(outcome, Unclear);
+        assert!(line.ends_with("| at most 20: unclear |"), "{line}");
+        // What was counted has no samples.
+        let p = Promise { bound: Bound::AtMost, value: 0.0 };
+        assert_eq!((p.outcome(0.0, &[], full), p.outcome(1.0, &[], full)), (Holds, Fails));
     }
 }

@@ -20,7 +20,6 @@ use weir_dataplane::{
 };
 use weir_io::replay::{Arena, Null, Passes, Replay};
 use weir_measure::probe::{Headers, Run, Stamper, Stream};
-use weir_measure::stats::median;
 use weir_packet::{Nanos, PortId};
 use weir_wire::{MacAddr, VlanRepr};
 
@@ -108,7 +107,11 @@ fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
         y,
         points: VDPS.iter().zip(samples).map(|(n, s)| Point::of(*n as f64, s)).collect(),
     };
-    let extra = more.last().and_then(|m| median(m));
+    let beyond = more.last().and_then(|m| {
+        let what = "a frame's cost with 1024 VDPs beyond that with 4";
+        Figure::median(what, m, "ns", Some(Promise { bound: Bound::AtMost, value: 20.0 }))
+    });
+    let extra = beyond.as_ref().map(|f| f.value);
     report.series.push(series(RATE, rates));
     report.series.push(series(COST, more));
     report.series.push(Series {
@@ -117,22 +120,16 @@ fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
         y: MAKING,
         points: making.clone(),
     });
-    if let Some(value) = extra {
-        report.figures.push(Figure {
-            what: "a frame's cost with 1024 VDPs beyond that with 4".to_owned(),
-            value,
-            unit: "ns",
-            promised: Some(Promise { bound: Bound::AtMost, value: 20.0 }),
-        });
-    }
-    if let Some(value) = making.last().and_then(|p| p.median) {
-        report.figures.push(Figure {
-            what: "creating 1024 VDPs with 16 rules each".to_owned(),
-            value,
-            unit: "ms",
-            promised: Some(Promise { bound: Bound::AtMost, value: 1000.0 }),
-        });
-    }
+    report.figures.extend(beyond);
+    report.figures.extend(making.last().and_then(|p| {
+        let what = "creating 1024 VDPs with 16 rules each";
+        Figure::median(
+            what,
+            &p.samples,
+            "ms",
+            Some(Promise { bound: Bound::AtMost, value: 1000.0 }),
+        )
+    }));
     let mut accounts = Accounts::default();
     benches.iter().for_each(|b| b.account(&mut accounts));
     report.accounts = Some(accounts);

@@ -78,12 +78,15 @@ fn from_memory(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Resul
         benches.iter().for_each(|b| b.account(&mut accounts));
     }
     for (s, least) in series.iter().zip([20.0, 8.0]) {
-        report.figures.extend(s.at(64.0).map(|value| Figure {
-            what: format!("{}, from memory, frames of 64 bytes", s.name),
-            value,
-            unit: "million frames per CPU-second",
-            promised: Some(Promise { bound: Bound::AtLeast, value: least }),
-        }));
+        let what = format!("{}, from memory, frames of 64 bytes", s.name);
+        let samples = s.points.iter().find(|p| p.x == 64.0).map_or(&[][..], |p| &p.samples);
+        let promised = Some(Promise { bound: Bound::AtLeast, value: least });
+        report.figures.extend(Figure::median(
+            what,
+            samples,
+            "million frames per CPU-second",
+            promised,
+        ));
     }
     report.series.extend(series);
     report.accounts = Some(accounts);

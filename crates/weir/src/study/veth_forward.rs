@@ -6,7 +6,6 @@ use super::whole_path::{self, WholePath};
 use super::{Id, Plan, Watch};
 use anyhow::Result;
 use std::time::Duration;
-use weir_measure::stats::median;
 
 const SIZES: [usize; 3] = [64, 512, 1518];
 const KINDS: [Kind; 6] =
@@ -50,12 +49,8 @@ pub fn run(plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
             for (point, beside, what, promised) in ways {
                 let ratios: Vec<f64> =
                     point.samples.iter().zip(&beside.samples).map(|(w, b)| w / b).collect();
-                report.figures.extend(median(&ratios).map(|value| Figure {
-                    what: format!("weir's rate, {what}, frames of 64 bytes"),
-                    value,
-                    unit: "",
-                    promised,
-                }));
+                let what = format!("weir's rate, {what}, frames of 64 bytes");
+                report.figures.extend(Figure::median(what, &ratios, "", promised));
             }
         }
         let alone = |p: &Point| p.costs.iter().map(|c| 1e3 / c.generator_ns).collect();

@@ -3,13 +3,14 @@
 //! Pure. Reads the JSON of `crate::study::report`; the shape here is its reader's, and a test holds
 //! both to each other.
 
-use crate::study::report::Accounts;
+use crate::study::report::{Accounts, Bound, Extent, Promise};
 use serde::Deserialize;
 use weir_measure::document::{
     Axis, Cell, Column, Document, Dut, Figure, Outcome, Point, Scale, Series, Table, Verdict,
 };
 use weir_measure::environment::{Date, Environment, UNKNOWN};
 use weir_measure::report::number::quantity;
+use weir_measure::stats::Summary;
 
 #[derive(Deserialize)]
 struct Envelope {
@@ -40,7 +41,7 @@ struct Short {
 struct Study {
     study: String,
     answers: String,
-    extent: String,
+    extent: Extent,
     load_at_start: Option<f64>,
     conditions: Vec<Condition>,
     series: Vec<Curve>,
@@ -78,6 +79,8 @@ struct Spot {
     median: Option<f64>,
     min: Option<f64>,
     max: Option<f64>,
+    #[serde(default)]
+    samples: Vec<f64>,
     remark: Option<String>,
 }
 
@@ -93,13 +96,9 @@ struct Found {
     what: String,
     value: f64,
     unit: String,
+    #[serde(default)]
+    samples: Vec<f64>,
     promised: Option<Promise>,
-}
-
-#[derive(Deserialize)]
-struct Promise {
-    bound: String,
-    value: f64,
 }
 
 #[derive(Deserialize)]
@@ -142,8 +141,8 @@ pub fn document(text: &str) -> Result<Document, String> {
     environment.load_1min = s.load_at_start.or(environment.load_1min);
     let dut = Dut { name: "weir".to_owned(), ..Dut::default() };
     let mut d = Document::new(&s.study, &s.answers, dut, environment);
-    d.quick = s.extent != "full";
-    if s.extent == "reduced" {
+    d.quick = s.extent != Extent::Full;
+    if s.extent == Extent::Reduced {
         d.note("Trials were shorter than RFC 2544 asks for.");
     }
     for c in &s.conditions {
@@ -151,7 +150,7 @@ pub fn document(text: &str) -> Result<Document, String> {
     }
     d.figures = figures(&s.series);
     tables(&mut d, &s.tables);
-    promises(&mut d, &s.figures);
+    promises(&mut d, &s);
     published(&mut d, &s.published);
     for r in s.series.iter().flat_map(|c| &c.points).filter_map(|p| p.remark.as_ref()) {
         if !d.notes.contains(r) {
@@ -221,25 +220,41 @@ fn tables(d: &mut Document, all: &[Rows]) {
 }
 
 /// What follows, in a table; what weir promises of it, as verdicts.
-fn promises(d: &mut Document, found: &[Found]) {
-    if found.is_empty() {
+fn promises(d: &mut Document, s: &Study) {
+    if s.figures.is_empty() {
         return;
     }
     let columns = ["figure", "value", "unit"].map(Column::text).to_vec();
     let mut table = Table::new("figures", "What follows", columns);
-    for f in found {
+    for f in &s.figures {
         table.row([Cell::from(f.what.as_str()), Cell::Number(f.value), f.unit.as_str().into()]);
         let Some(p) = &f.promised else { continue };
-        let (kept, word) = match p.bound.as_str() {
-            "at-most" => (f.value <= p.value, "At most"),
-            _ => (f.value >= p.value, "At least"),
-        };
-        let outcome = if kept { Outcome::Holds } else { Outcome::Fails };
-        let sentence = format!("{word} {} is promised.", quantity(p.value, &f.unit));
-        let verdict = Verdict::new(&f.what, outcome, sentence).with("found", f.value, &f.unit);
+        let samples = samples(f, &s.series);
+        let outcome = p.outcome(f.value, samples, s.extent);
+        let word = if p.bound == Bound::AtMost { "At most" } else { "At least" };
+        let mut sentence = format!("{word} {} is promised.", quantity(p.value, &f.unit));
+        if s.extent == Extent::Quick {
+            sentence += " A quick run shows only that the study works.";
+        } else if outcome == Outcome::Unclear {
+            sentence += " Its rounds lie on both sides of that.";
+        }
+        let mut verdict = Verdict::new(&f.what, outcome, sentence).with("found", f.value, &f.unit);
+        if let Some(spread) = Summary::of(samples).filter(|s| s.min < s.max) {
+            verdict =
+                verdict.with("lowest", spread.min, &f.unit).with("highest", spread.max, &f.unit);
+        }
         d.verdicts.push(verdict);
     }
     d.tables.push(table);
+}
+
+/// What a figure is the median of. Results of before don't say; most such figures are a point of a curve.
+fn samples<'s>(f: &'s Found, curves: &'s [Curve]) -> &'s [f64] {
+    if !f.samples.is_empty() {
+        return &f.samples;
+    }
+    let mut points = curves.iter().filter(|c| c.y.unit == f.unit).flat_map(|c| &c.points);
+    points.find(|p| p.median == Some(f.value)).map_or(&[], |p| &p.samples)
 }
 
 fn published(d: &mut Document, published: &[Published]) {
@@ -266,7 +281,7 @@ fn published(d: &mut Document, published: &[Published]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::report::{self, Bound, Extent, Promise, Report};
+    use crate::study::report::{self, Report};
 
     /// What a study writes today is read: were a field renamed there, this would fail.
     #[test]
@@ -287,12 +302,8 @@ mod tests {
             head: vec!["attack".into(), "verdict".into()],
             rows: vec![vec!["flood".into(), "holds".into()]],
         });
-        r.figures.push(report::Figure {
-            what: "delay".into(),
-            value: 2.0,
-            unit: "ns",
-            promised: Some(Promise { bound: Bound::AtMost, value: 1.0 }),
-        });
+        let p = Some(Promise { bound: Bound::AtMost, value: 1.0 });
+        r.figures.push(report::Figure::of("delay", 2.0, "ns", p));
         r.published.push(report::Published {
             what: "delay",
             value: report::NOT_STATED,
@@ -306,10 +317,42 @@ mod tests {
         let points = &d.figures[0].series[0].points;
         assert_eq!(points[0], Point::with_spread(64.0, 2.0, 1.0, 3.0));
         assert_eq!(points[1], Point::missing(128.0));
-        assert_eq!((d.verdicts[0].outcome, d.parameters.len()), (Outcome::Fails, 1));
+        assert_eq!((d.verdicts[0].outcome, d.parameters.len()), (Outcome::Unclear, 1));
         assert_eq!(d.tables[0].rows[0][1], Cell::from("holds"));
         assert_eq!(d.tables[2].rows[0][1], Cell::NotStated);
         assert_eq!(d.notes.len(), 2);
+    }
+
+    /// By a figure's samples, or those of the point that it is, where an earlier weir left them out.
+    #[test]
+    fn verdicts_are_what_samples_can_tell() {
+        let verdict = |samples: &[f64], extent, told: bool| {
+            let mut r = Report::new(crate::study::Id::VdpScale, extent);
+            let axis = |name, unit| report::Axis { name, unit };
+            let (x, y) = (axis("VDPs", ""), axis("cost", "ns"));
+            let points = vec![report::Point::of(1024.0, samples.to_vec())];
+            r.series.push(report::Series { name: "fast".into(), x, y, points });
+            let p = Some(Promise { bound: Bound::AtMost, value: 20.0 });
+            r.figures.extend(report::Figure::median("cost", samples, "ns", p));
+            r.judge();
+            let of_study = r.figures[0].outcome;
+            if !told {
+                r.figures[0].samples.clear();
+            }
+            let e = crate::environment::Envelope::new("study", r);
+            let v = document(&serde_json::to_string(&e).unwrap()).unwrap().verdicts.remove(0);
+            assert_eq!(Some(v.outcome), of_study);
+            v
+        };
+        for told in [true, false] {
+            let v = verdict(&[202.9, -241.4, 11.5], Extent::Full, told);
+            assert_eq!((v.outcome, v.evidence.len()), (Outcome::Unclear, 3));
+            assert!(v.sentence.ends_with("both sides of that."), "{}", v.sentence);
+            let v = verdict(&[12.9, -1.4, 11.5], Extent::Full, told);
+            assert_eq!(v.outcome, Outcome::Holds);
+            assert_eq!(verdict(&[32.9, 41.4], Extent::Full, told).outcome, Outcome::Fails);
+            assert_eq!(verdict(&[12.9, -1.4], Extent::Quick, told).outcome, Outcome::Unclear);
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ fn figures(report: &mut Report, rows: &[Row]) {
         (0..WAYS.len()).map(|way| Score::of(&pairs(rows.iter(), way))).collect();
     let promise = |bound, value| Some(Promise { bound, value });
     let mut add = |what: String, value: f64, unit: &'static str, promised| {
-        report.figures.push(Figure { what, value, unit, promised });
+        report.figures.push(Figure::of(what, value, unit, promised));
     };
     for (way, (name, score)) in WAYS.iter().zip(&scores).enumerate() {
         let Some(s) = score else { continue };

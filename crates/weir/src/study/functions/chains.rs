@@ -130,7 +130,7 @@ fn told(report: &mut Report, found: &[Found]) {
         };
         let mut add = |what: &str, value: f64, unit: &'static str| {
             let what = format!("{which}: {what}");
-            report.figures.push(Figure { what, value, unit, promised: None });
+            report.figures.push(Figure::of(what, value, unit, None));
         };
         add("median absolute error", s.median * 100.0, "%");
         if n == 0 {

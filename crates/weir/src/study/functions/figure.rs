@@ -122,7 +122,7 @@ pub fn figure(id: Id, plan: &Plan, watch: &mut Watch<'_>) -> Result<Report> {
         if let Some(s) = Score::of(&pairs) {
             let mut add = |what: &str, value: f64| {
                 let what = format!("{name}: {what}");
-                report.figures.push(Figure { what, value, unit: "%", promised: None });
+                report.figures.push(Figure::of(what, value, "%", None));
             };
             add("median absolute error", s.median * 100.0);
             add("90th percentile", s.p90 * 100.0);

@@ -70,7 +70,7 @@ fn elsewhere(report: &mut Report, rows: &[Row]) {
         let Some(s) = Score::of(&pairs) else { continue };
         let mut add = |what: &str, value: f64, unit: &'static str| {
             let what = format!("{place}: {what}");
-            report.figures.push(Figure { what, value, unit, promised: None });
+            report.figures.push(Figure::of(what, value, unit, None));
         };
         add("cases", s.points as f64, "");
         add("median absolute error", s.median * 100.0, "%");

@@ -63,7 +63,7 @@ pub fn shared(
         ]);
         if n == names.len() {
             let what = format!("{n} tasks on one core: estimate against measurement");
-            report.figures.push(Figure { what, value: error, unit: "%", promised: None });
+            report.figures.push(Figure::of(what, error, "%", None));
         }
     }
     let head = ["functions", "alone", "measured", "estimate", "error %"];

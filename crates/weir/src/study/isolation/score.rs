@@ -241,11 +241,8 @@ pub fn details(rows: &[Row], alone: &[Alone]) -> Table {
 /// What weir promises of it.
 pub fn judge(rows: &[Row]) -> Vec<Figure> {
     let most = |of: fn(&Row) -> f64| rows.iter().map(of).fold(0.0, f64::max);
-    let figure = |what: &str, value, unit, bound, promised| Figure {
-        what: what.to_owned(),
-        value,
-        unit,
-        promised: Some(Promise { bound, value: promised }),
+    let figure = |what: &str, value, unit, bound, promised| {
+        Figure::of(what, value, unit, Some(Promise { bound, value: promised }))
     };
     let least = rows.iter().map(|r| 100.0 * r.least_share()).fold(100.0, f64::min);
     let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum::<u64>() as f64;

@@ -11,7 +11,6 @@ use crate::study::{Plan, Watch};
 use anyhow::{Result, anyhow};
 use std::time::Duration;
 use weir_dataplane::{Path, Runner, Serving};
-use weir_measure::stats::median;
 
 const BYTES: usize = 64;
 /// Frames per second in all (003 §5.2).
@@ -128,12 +127,9 @@ fn saturated(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<
     }
     if let [(.., few), (.., many)] = all.as_slice() {
         let ratios: Vec<f64> = many.iter().zip(few).map(|(m, f)| m / f).collect();
-        report.figures.extend(median(&ratios).map(|value| Figure {
-            what: format!("delivered with {MANY} networks over that with {FEW}, at saturation"),
-            value,
-            unit: "",
-            promised: Some(Promise { bound: Bound::AtLeast, value: 0.95 }),
-        }));
+        let what = format!("delivered with {MANY} networks over that with {FEW}, at saturation");
+        let promised = Some(Promise { bound: Bound::AtLeast, value: 0.95 });
+        report.figures.extend(Figure::median(what, &ratios, "", promised));
     }
     let points = all.into_iter().map(|(n, .., rates)| Point::of(n.into(), rates)).collect();
     report.series.push(series("weir VDP", NETWORKS, AT, points));
