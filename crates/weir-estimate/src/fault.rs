@@ -66,7 +66,10 @@ impl<'a> Source<'a> {
 /// "did you mean …?" and the list, for a name that is not known.
 pub fn unknown<'k>(what: &str, name: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     const LISTED: usize = 24;
-    let shown: String = name.chars().take(64).collect();
+    // It may come from a file or another program, and goes to a terminal.
+    let plain =
+        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let shown: String = name.chars().take(64).map(plain).collect();
     let near =
         nearest(name, known.clone()).map(|n| format!("did you mean '{n}'? ")).unwrap_or_default();
     let mut list: Vec<&str> = known.clone().take(LISTED).collect();
@@ -124,5 +127,7 @@ mod tests {
         assert_eq!(nearest("zzzzzzzz", known.into_iter()), None);
         let text = unknown("operation", "pars", known.into_iter());
         assert!(text.contains("did you mean 'parse'?"), "{text}");
+        let text = unknown("operation", "a\u{1b}[31m", known.into_iter());
+        assert!(text.starts_with("unknown operation 'a\\u{1b}[31m'"), "{text}");
     }
 }

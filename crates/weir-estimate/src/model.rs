@@ -151,7 +151,7 @@ impl Reader<'_, '_> {
     fn model(mut self) -> Result<Model, Fault> {
         let top = self.top;
         let mut model = Model {
-            name: top.need_text("name", "the model's name")?.into(),
+            name: top.need_name("name", "the model's name")?.into(),
             about: top.need_text("about", "what it does, in a line")?,
             sources: top.texts("source")?,
             file: top.file().into(),
@@ -186,7 +186,7 @@ impl Reader<'_, '_> {
             }
         }
         for s in top.sections("table")? {
-            let name: Arc<str> = s.need_text("name", "the table's name")?.into();
+            let name: Arc<str> = s.need_name("name", "the table's name")?.into();
             if model.tables.iter().any(|t| t.name == name) {
                 return Err(s.wrong(format!("table '{name}' is there already")));
             }

@@ -38,10 +38,38 @@ pub fn document<T>(
             None => source.fault(&span, e.message()),
         }
     })?;
+    plain_table(&source, table.get_ref(), "")?;
     let section = Section::new(&source, table.get_ref(), 0..0, String::new());
     let value = read(&section)?;
     section.finish()?;
     Ok(value)
+}
+
+/// That no key and no text of a table would steer a terminal on which it is shown. Lines may end in a text.
+fn plain_table(source: &Source<'_>, table: &DeTable<'_>, path: &str) -> Result<(), Fault> {
+    for (key, value) in table.iter() {
+        let (name, at) = (key.get_ref().as_ref(), key.span());
+        let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        if name.contains(char::is_control) {
+            let text = format!("key '{}': {STEERS}", path.escape_debug());
+            return Err(source.fault(&at, text));
+        }
+        plain(source, value, &path)?;
+    }
+    Ok(())
+}
+
+const STEERS: &str = "a control character is in it: leave it out";
+
+fn plain(source: &Source<'_>, value: &Spanned<DeValue<'_>>, path: &str) -> Result<(), Fault> {
+    match value.get_ref() {
+        DeValue::String(s) if s.contains(|c: char| c.is_control() && !"\r\n\t".contains(c)) => {
+            Err(source.fault(&value.span(), format!("{path}: {STEERS}")))
+        }
+        DeValue::Array(all) => all.iter().try_for_each(|v| plain(source, v, path)),
+        DeValue::Table(t) => plain_table(source, t, path),
+        _ => Ok(()),
+    }
 }
 
 /// A value with its place.
@@ -141,6 +169,20 @@ impl<'s> Section<'s> {
     /// A text that must be there.
     pub fn need_text(&self, key: &str, expected: &str) -> Result<String, Fault> {
         Ok(self.text(key)?.ok_or_else(|| self.missing(key, expected))?.value)
+    }
+
+    /// A name that must be there: some text, in one line.
+    pub fn need_name(&self, key: &str, expected: &str) -> Result<String, Fault> {
+        let given = self.text(key)?.ok_or_else(|| self.missing(key, expected))?;
+        let wrong = |why: &str| {
+            let text = format!("{}: {why}: expected {expected}", self.named(key));
+            Err(self.fault(&given.span, text))
+        };
+        match given.value.trim().is_empty() {
+            true => wrong("nothing is in it"),
+            false if given.value.contains(char::is_control) => wrong("more than a line"),
+            false => Ok(given.value),
+        }
     }
 
     /// One of a few words.

@@ -40,6 +40,30 @@ fn says(text: &str, begin: &str, parts: &[&str]) {
     }
 }
 
+/// Names come from files that others wrote, and go to a terminal.
+#[test]
+fn names_are_some_text_without_control_characters() {
+    let file = |text: &str| LIBRARY.clone().add("x.toml", text).expect_err(text).to_string();
+    let steps = "steps = [{ eo = \"parse\", b = 6 }]";
+    let head = |name: &str| HEAD.replacen("\"x\"", &format!("\"{name}\""), 1) + steps;
+    says(&file(&head("a\\u001b[31mEVIL\\u0007")), "x.toml:1:8: name: a control", &["leave it out"]);
+    says(&file(&head("")), "x.toml:1:8: name: nothing is in it: expected the model's", &[]);
+    says(&file(&head("a\\nb")), "x.toml:1:8: name: more than a line", &[]);
+    let key = format!("{HEAD}{steps}\n[parameters]\n\"a\\u001b\" = {{ default = 1 }}");
+    says(&file(&key), "x.toml:6:1: key 'parameters.a\\u{1b}': a control", &[]);
+    // Lines may end where there is room for some.
+    let about = format!("name = \"x\"\nabout = \"\"\"x\ny\"\"\"\nsource = [\"x\"]\n{steps}");
+    assert!(LIBRARY.clone().add("x.toml", &about).is_ok());
+    let name = "name = \"xeon-e5-2690v2\"";
+    says(&machine(name, "name = \"a\\u009b\""), "p.toml:", &["name: a control character"]);
+    says(&machine(name, "name = \" \""), "p.toml:", &["name: nothing is in it"]);
+    for section in ["host", "function"] {
+        let text = format!("[[{section}]]\nname = \"a\\u001b]0;x\\u0007\"\n");
+        let e = Request::read("r.toml", &text).expect_err(section).to_string();
+        says(&e, "r.toml:2:8: ", &[&format!("{section}.name: a control character")]);
+    }
+}
+
 #[test]
 fn models() {
     let op = |o: &str| format!("steps = [{{ {o} }}]");

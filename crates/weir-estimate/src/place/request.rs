@@ -137,7 +137,7 @@ impl Request {
 
 /// `NAME`, or `NAME-1` to `NAME-N` where there are several alike.
 fn names(s: &Section<'_>, most: usize) -> Result<Vec<String>, Fault> {
-    let name = s.need_text("name", "its name")?;
+    let name = s.need_name("name", "its name")?;
     let count = s.number("count", Bounds::Whole(1, most as u64))?.map(|c| c as usize);
     Ok(match count {
         None => vec![name],

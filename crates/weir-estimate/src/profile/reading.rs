@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(super) fn profile(top: &Section<'_>, operations: &Operations) -> Result<Profile, Fault> {
-    let name: Arc<str> = top.need_text("name", "the profile's name")?.into();
+    let name: Arc<str> = top.need_name("name", "the profile's name")?.into();
     let about = top.need_text("about", "what the machine is, in a line")?;
     let sources = top.texts("source")?;
     if sources.is_empty() {
@@ -30,7 +30,7 @@ pub(super) fn profile(top: &Section<'_>, operations: &Operations) -> Result<Prof
     let mut nics = Vec::new();
     for s in top.sections("nic")? {
         nics.push(Nic {
-            name: s.need_text("name", "the card's name")?,
+            name: s.need_name("name", "the card's name")?,
             ports: whole(&s, "ports", 1, 1024)?,
             rate: s.need_quantity("rate", Dimension::BitRate)?,
             frames: s.quantity("frames", Dimension::FrameRate)?,
@@ -109,7 +109,7 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
     s.finish()?;
     let mut caches: Vec<Cache> = Vec::new();
     for c in top.sections("cache")? {
-        let name: Arc<str> = c.need_text("name", "l1, l2, l3 …")?.into();
+        let name: Arc<str> = c.need_name("name", "l1, l2, l3 …")?.into();
         if caches.iter().any(|o| o.name == name) {
             return Err(c.wrong(format!("cache '{name}' is there already")));
         }
@@ -268,7 +268,7 @@ fn of_paper(s: &Section<'_>) -> Result<Published, Fault> {
     let mut quoted = Vec::new();
     for q in s.sections("quoted")? {
         quoted.push(Quoted {
-            figure: q.need_text("figure", "the figure's name")?,
+            figure: q.need_name("figure", "the figure's name")?,
             cores: whole(&q, "cores", 1, 65536)?,
             frame: q.need_number("frame", Bounds::Whole(64, 65535))?,
             value: q.need_number("value", Bounds::Positive)?,
