@@ -66,9 +66,24 @@ pub fn bind(path: &Path) -> Result<Bound> {
             Ok(_) => bail!("{shown}: another 'weir run' serves there: name another by --socket"),
             Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
                 // Left behind by one that could not clean up.
-                fs::remove_file(path).with_context(|| format!("{shown}: an old socket"))?;
+                fs::remove_file(path).with_context(|| {
+                    format!(
+                        "{shown}: an old socket, which can't be removed; name another by --socket"
+                    )
+                })?;
             }
-            Err(e) => return Err(e).with_context(|| format!("{shown}: an old socket")),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                return Err(e).with_context(|| {
+                    format!("{shown}: another user's socket; name another by --socket")
+                });
+            }
+            Err(e) => {
+                return Err(e).with_context(|| {
+                    format!(
+                        "{shown}: a socket at which nothing can be asked; name another by --socket"
+                    )
+                });
+            }
         }
     }
     let listener = UnixListener::bind(path)
