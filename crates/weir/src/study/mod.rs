@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub use chart::svg;
+pub use chart::{svg, titled};
 
 /// A study, by the name that people give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

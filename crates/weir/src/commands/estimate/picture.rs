@@ -6,10 +6,10 @@
 use super::say::number;
 use super::sweep::Point;
 use crate::study::report::{Axis, Extent, Point as Mark, Report, Series};
-use crate::study::svg as draw;
+use crate::study::titled;
 use anyhow::Result;
 
-/// Draws it.
+/// Draws it under a title.
 ///
 /// # Errors
 /// The library refused.
@@ -40,7 +40,7 @@ pub fn svg(title: &str, names: &[&str], points: &[Point]) -> Result<String> {
             }),
         }
     }
-    draw(&Report {
+    let report = Report {
         study: "estimate",
         answers: "",
         extent: Extent::Full,
@@ -52,8 +52,9 @@ pub fn svg(title: &str, names: &[&str], points: &[Point]) -> Result<String> {
         figures: Vec::new(),
         published: Vec::new(),
         accounts: None,
-        remarks: vec![title.to_owned()],
-    })
+        remarks: Vec::new(),
+    };
+    titled(title, &report)
 }
 
 /// What the axis is called.
