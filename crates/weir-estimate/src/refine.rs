@@ -33,6 +33,8 @@ const THRESHOLD: f64 = 5.0;
 const SETTLED: usize = 10;
 /// Least and most that a factor may become.
 const FACTORS: (f64, f64) = (0.05, 20.0);
+/// A measurement has fewer cycles for a frame.
+const MOST_CYCLES: f64 = 1e12;
 
 /// Factors of a profile's costs, refined by measurements.
 #[derive(Clone, Debug)]
@@ -113,10 +115,15 @@ impl Refiner {
     /// Learns from a measurement of what `e` estimates, on the unrefined profile: cycles for a frame.
     ///
     /// # Errors
-    /// A measurement that is no number above zero.
+    /// A measurement that is no number above zero, or beyond all that a frame takes.
     pub fn learn(&mut self, e: &Estimate, measured: f64) -> Result<Step, String> {
-        if !(measured > 0.0 && measured < 1e12) {
-            return Err(format!("{measured} cycles for a frame: expected a number above zero"));
+        if !(measured > 0.0 && measured < MOST_CYCLES) {
+            // Hundreds of digits tell nobody anything.
+            let shown =
+                if measured.abs() < 1e15 { measured.to_string() } else { format!("{measured:e}") };
+            return Err(format!(
+                "{shown} cycles for a frame: expected a number above zero and below {MOST_CYCLES:e}"
+            ));
         }
         // In parts of what is measured, so that cheap and dear functions teach alike.
         let shares: Vec<f64> = self.shares(e).iter().map(|s| s / measured).collect();

@@ -123,6 +123,16 @@ fn chains_hosts_and_refinement() {
     assert!((e["cycles"].as_f64().expect("cycles") / 640.0 - 1.0).abs() < 0.1, "{}", e["cycles"]);
     let error = |key: &str| r["result"][key].as_f64().expect(key);
     assert!(error("error_after") <= error("error_before") / 2.0);
+    // Nothing to learn from is said: none there, none near, none that can be.
+    let none = file("none.json", "[]");
+    refused(&["estimate", "refine", &none, P[0], P[1]], &["none.json", "at least one"]);
+    let of =
+        |cycles: &str| format!("[{{\"function\":\"l2-basic\",\"frame\":64,\"cycles\":{cycles}}}]");
+    let far = file("far.json", &of("1e9"));
+    let r = json(&["estimate", "refine", &far, P[0], P[1], "--json"]);
+    assert_eq!(r["result"]["samples"][0]["disregarded"], true);
+    let much = file("much.json", &of("1e300"));
+    refused(&["estimate", "refine", &much, P[0], P[1]], &["1e300 cycles", "below 1e12"]);
     let request = file(
         "r.toml",
         "[[host]]\nname = \"h\"\ncount = 2\nprofile = \"xeon-e5-2690v2\"\nswitch_cores = 1\n\

@@ -61,6 +61,11 @@ struct Given {
     traffic: Option<String>,
 }
 
+/// A measurement that is farther from what was predicted, as a part of it, and of which less than this part was made up by
+/// what was learned, taught nothing.
+const FAR: f64 = 0.05;
+const LEAST: f64 = 1e-3;
+
 /// A measurement, ready to be learned from.
 struct Sample {
     function: String,
@@ -85,6 +90,8 @@ struct ShownSample {
     predicted: f64,
     error: f64,
     drift: Option<&'static str>,
+    /// Whether nothing was learned from it.
+    disregarded: bool,
 }
 
 /// Refines.
@@ -109,6 +116,7 @@ pub fn run(a: &Args) -> Result<()> {
     for s in &samples {
         let e = estimate(&library, &s.function, &profile, &s.question).map_err(bad_input)?;
         let step = refiner.learn(&e, s.cycles).map_err(bad_input)?;
+        let learned = (refiner.predict(&e) - step.predicted) / (s.cycles - step.predicted);
         let drift = match step.drift {
             Drift::None => None,
             Drift::Dearer => Some("dearer"),
@@ -120,6 +128,7 @@ pub fn run(a: &Args) -> Result<()> {
             predicted: step.predicted,
             error: step.error,
             drift,
+            disregarded: step.error.abs() > FAR && learned.abs() < LEAST,
         });
         estimates.push((e, s.cycles));
     }
@@ -153,6 +162,9 @@ fn recorded(path: &Path) -> Result<Vec<Sample>> {
     let wrong = |e: String| bad_input(format!("{}: {e}", path.display()));
     let given: Vec<Given> =
         serde_json::from_str(&shelf::read(path)?).map_err(|e| wrong(e.to_string()))?;
+    if given.is_empty() {
+        return Err(wrong("no measurement is in it: expected a list of at least one".into()));
+    }
     let one = |g: Given| -> Result<Sample> {
         let traffic = g.traffic.map(|t| Traffic::read(&t)).transpose().map_err(wrong)?;
         let question = Question { frame: g.frame, traffic, ..Question::default() };
@@ -192,8 +204,17 @@ fn text(s: &Shown) -> String {
     for (name, f) in &s.factors {
         factors.row(vec![name.clone(), format!("{f:.3}")]);
     }
+    let mut disregarded = String::new();
+    for (i, x) in s.samples.iter().enumerate().filter(|(_, x)| x.disregarded) {
+        disregarded += &format!(
+            "measurement {}, {} cycles for {}, was disregarded: no factors bring the estimate near it\n",
+            i + 1,
+            number(x.measured),
+            x.function
+        );
+    }
     format!(
-        "{}\n{}\nmean error over these samples: {:.1} % before, {:.1} % after\n",
+        "{}{disregarded}\n{}\nmean error over these samples: {:.1} % before, {:.1} % after\n",
         samples.text(),
         factors.text(),
         s.error_before * 100.0,
