@@ -15,6 +15,7 @@ use crate::session::{Depth, Failed, Session};
 use crate::shape::{Home, Own, Point, Shape};
 use crate::stats::Figure;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use weir_estimate::formula::Formula;
 use weir_estimate::profile::Deeper;
@@ -328,8 +329,10 @@ pub struct Again<'a> {
 
 /// Measures every operation.
 ///
+/// Those of which every sample is disturbed are left out, which the session tells.
+///
 /// # Errors
-/// A machine that disturbs every sample.
+/// A benchmark that does nothing; memory that is not given.
 pub fn costs(
     shapes: Vec<Shape>,
     again: &Again<'_>,
@@ -340,26 +343,31 @@ pub fn costs(
     let mut all = Vec::new();
     // What a benchmark has made goes with it: tables may be large.
     for shape in shapes {
-        let round = round(&shape, scene, session)?;
-        all.push(assembled(&shape, round, apart));
+        let round = round(&shape, scene, session);
+        let round = session.or_left_out(shape.eo, round)?;
+        all.extend(round.map(|round| assembled(&shape, round, apart)));
     }
-    let mut kept: Vec<Round> = Vec::new();
+    // What is left out in one round has the others.
+    let mut kept: BTreeMap<usize, Round> = BTreeMap::new();
     for left in (0..again.rounds).rev() {
         for (i, shape) in (again.make)().into_iter().enumerate() {
-            let mut round = round(&shape, scene, session)?;
-            if let Some(before) = kept.get(i) {
-                round = round.quieter(before.clone());
-            }
+            let round = round(&shape, scene, session);
+            let found = session.or_left_out(shape.eo, round)?;
+            let best = match (found, kept.remove(&i)) {
+                (Some(now), Some(before)) => Some(now.quieter(before)),
+                (now, before) => now.or(before),
+            };
+            let Some(best) = best else { continue };
             if left == 0 {
-                all.push(assembled(&shape, round, apart));
-            } else if let Some(before) = kept.get_mut(i) {
-                *before = round;
+                all.push(assembled(&shape, best, apart));
             } else {
-                kept.push(round);
+                kept.insert(i, best);
             }
         }
     }
-    all.push(misses(session)?);
+    let misses = misses(session);
+    all.extend(session.or_left_out("branch_miss", misses)?);
+    session.left_out.retain(|(eo, _)| all.iter().all(|c| c.eo != *eo));
     Ok(all)
 }
 

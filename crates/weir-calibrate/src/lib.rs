@@ -62,12 +62,27 @@ pub struct Calibration {
     pub costs: Vec<Costs>,
     /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
     pub wide: Vec<(String, f64)>,
+    /// Operations that are not among the costs, since every sample was disturbed, and at what that was found.
+    pub left_out: Vec<(&'static str, String)>,
     /// Figures.
     pub figures: usize,
     /// Samples that counted, and that did not.
     pub samples: (usize, usize),
     /// How long it took.
     pub time: Duration,
+}
+
+impl Calibration {
+    /// The same, where no operation was left out.
+    ///
+    /// # Errors
+    /// [`Failed::Disturbed`], of the first that was.
+    pub fn whole(self) -> Result<Self, Failed> {
+        match self.left_out.first() {
+            Some((_, what)) => Err(Failed::Disturbed { what: what.clone() }),
+            None => Ok(self),
+        }
+    }
 }
 
 /// Measures this machine, on the calling thread, which is bound to one CPU from then on. `watch` is told
@@ -150,6 +165,7 @@ fn run(
     let apart = Apart { clock: clock_cycles, crossing: crossing_cycles, gone };
     let costs = bench::costs(shapes, again, &scene, apart, &mut session)?;
     let (wide, samples) = (std::mem::take(&mut session.wide), session.samples);
+    let left_out = std::mem::take(&mut session.left_out);
     Ok(Calibration {
         machine,
         depth,
@@ -161,6 +177,7 @@ fn run(
         residence,
         costs,
         wide,
+        left_out,
         figures: all,
         samples,
         time: begin.elapsed(),

@@ -94,6 +94,8 @@ pub struct Session<'w> {
     patience: Duration,
     /// Figures whose interval did not get narrow: their name, and half the interval as a part of them.
     pub wide: Vec<(String, f64)>,
+    /// Operations that could not be measured, and at what that was found.
+    pub left_out: Vec<(&'static str, String)>,
     /// Samples that counted, and that did not.
     pub samples: (usize, usize),
 }
@@ -106,8 +108,18 @@ impl<'w> Session<'w> {
         clock: &'w mut dyn Stopwatch,
         watch: &'w mut dyn FnMut(&Progress),
     ) -> Self {
-        let (wide, patience) = (Vec::new(), PATIENCE);
-        Self { depth, cpus, clock, watch, done: 0, of: 1, patience, wide, samples: (0, 0) }
+        Self {
+            depth,
+            cpus,
+            clock,
+            watch,
+            done: 0,
+            of: 1,
+            patience: PATIENCE,
+            wide: Vec::new(),
+            left_out: Vec::new(),
+            samples: (0, 0),
+        }
     }
 
     /// That so many figures will come.
@@ -241,9 +253,38 @@ impl<'w> Session<'w> {
         }
         let m = found.ok_or_else(|| Failed::Disturbed { what: what.to_owned() })?;
         if m.cycles.half_width() > 4.0 * effort.narrow {
-            self.wide.push((what.to_owned(), m.cycles.half_width()));
+            self.noted(what, m.cycles.half_width());
         }
         Ok(m)
+    }
+
+    /// What was found of an operation; one whose every sample was disturbed is left out, and costs no other its figures.
+    ///
+    /// # Errors
+    /// All others.
+    pub fn or_left_out<T>(
+        &mut self,
+        eo: &'static str,
+        found: Result<T, Failed>,
+    ) -> Result<Option<T>, Failed> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(Failed::Disturbed { what }) => {
+                if self.left_out.iter().all(|(name, _)| *name != eo) {
+                    self.left_out.push((eo, what));
+                }
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// That a figure did not get narrow: once, with the widest, where several samples series are of one name.
+    fn noted(&mut self, what: &str, half_width: f64) {
+        match self.wide.iter_mut().find(|(name, _)| name == what) {
+            Some((_, widest)) => *widest = widest.max(half_width),
+            None => self.wide.push((what.to_owned(), half_width)),
+        }
     }
 }
 
@@ -314,6 +355,47 @@ mod tests {
             assert_eq!(measured.is_ok(), is_figure, "{measured:?}");
             assert!(is_figure || matches!(measured, Err(Failed::Idle { .. })), "{measured:?}");
         }
+    }
+
+    /// Where no sample is like the one before, and there is time for few.
+    struct Noisy(Duration);
+
+    impl Stopwatch for Noisy {
+        fn take(&mut self, _: &mut Run, operations: u64) -> Taken {
+            self.0 += Duration::from_millis(3);
+            let parts = (self.0.as_millis() / 3 * 7 % 5) as f64;
+            let ns = (10.0 + 5.0 * parts) * operations as f64;
+            Taken { ns, cycle_ns: 0.25, disturbed: false }
+        }
+        fn elapsed(&self) -> Duration {
+            self.0
+        }
+    }
+
+    #[test]
+    fn what_is_not_narrow_counts_once_by_its_name() {
+        let mut clock = Noisy(Duration::ZERO);
+        let mut watch = |_: &Progress| ();
+        let mut session = Session::new(Depth::Quick, vec![0], &mut clock, &mut watch);
+        for what in ["a thing", "a thing", "another"] {
+            session.measure(what, &mut (Box::new(|n| n) as Run)).expect("a figure");
+        }
+        let names: Vec<_> = session.wide.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["a thing", "another"]);
+    }
+
+    #[test]
+    fn an_operation_that_is_disturbed_is_left_out() {
+        let mut clock = Busy { now: Duration::ZERO, until: Duration::from_hours(1) };
+        let mut watch = |_: &Progress| ();
+        let mut session = Session::new(Depth::Quick, vec![0], &mut clock, &mut watch);
+        for what in ["thing (b = 1)", "thing (b = 2)"] {
+            let found = session.measure(what, &mut (Box::new(|n| n) as Run));
+            assert!(matches!(session.or_left_out("thing", found), Ok(None)));
+        }
+        assert_eq!(session.left_out, [("thing", "thing (b = 1)".to_owned())]);
+        let idle = Err::<(), _>(Failed::Idle { what: "thing".into() });
+        assert!(session.or_left_out("thing", idle).is_err());
     }
 
     #[test]

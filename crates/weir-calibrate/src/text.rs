@@ -44,7 +44,13 @@ fn write_profile(
         c.samples.1,
         c.wide.len()
     );
-    writeln!(out, "    {},\n]", quoted(&told))?;
+    writeln!(out, "    {},", quoted(&told))?;
+    if !c.left_out.is_empty() {
+        let names: Vec<&str> = c.left_out.iter().map(|(eo, _)| *eo).collect();
+        let told = format!("not measured, since every sample was disturbed: {}", names.join(", "));
+        writeln!(out, "    {},", quoted(&told))?;
+    }
+    writeln!(out, "]")?;
     writeln!(out, "calibrated_on = {}\n", quoted(&m.fingerprint))?;
     processor(out, c)?;
     for level in &c.levels.caches {

@@ -1,7 +1,7 @@
 //! A short calibration of the machine that the test runs on. What is asserted holds on any machine,
 //! however noisy: that near is nearer than far, and that what is written is read.
 
-use weir_calibrate::{Depth, calibrate, text};
+use weir_calibrate::{Calibration, Depth, calibrate, text};
 use weir_estimate::profile::{Hardware, Provenance};
 use weir_estimate::{Library, Operations, Profile, Question, estimate};
 
@@ -12,7 +12,7 @@ const L2_BASIC: &str = include_str!("../../../models/l2-basic.toml");
 fn this_machine_becomes_a_profile() {
     let mut steps = Vec::new();
     let done = calibrate(Depth::Quick, &mut |p| steps.push((p.done, p.of)));
-    let c = match done {
+    let c = match done.and_then(Calibration::whole) {
         Ok(c) => c,
         Err(e) => {
             eprintln!("SKIPPED this_machine_becomes_a_profile: {e}");

@@ -59,6 +59,9 @@ struct Shown {
     samples_rejected: usize,
     /// Figures that did not get narrow, with half their interval as a part of them.
     wide: BTreeMap<String, f64>,
+    /// Operations that the profile is without, and at what every sample was disturbed.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    left_out: BTreeMap<String, String>,
     /// The profile as it is written.
     profile: String,
 }
@@ -135,9 +138,11 @@ pub fn run(a: &Args) -> Result<()> {
     let c = done?;
     let text = text::profile(&c, &name, &sources());
     let library = shelf::library(&Files::default())?;
-    // What is written must be readable, and complete.
+    // What is written must be readable, and complete but for what is told.
     let profile = Profile::read(&name, &text, library.operations())?;
-    if let Some(eo) = library.operations().names().find(|n| !profile.costs.contains_key(*n)) {
+    let untold =
+        |n: &&str| !profile.costs.contains_key(*n) && c.left_out.iter().all(|(eo, _)| eo != n);
+    if let Some(eo) = library.operations().names().find(untold) {
         bail!("the operation '{eo}' has no benchmark: it is missing in the profile");
     }
     let saved = a.out.as_deref().map(|path| whole::write(path, &text)).transpose();
@@ -148,7 +153,9 @@ pub fn run(a: &Args) -> Result<()> {
     } else {
         put(told(&shown, a.out.as_deref().filter(|_| saved.is_ok())))?;
     }
-    saved.map(|_| ()).context("the profile could not be saved")
+    saved.map(|_| ()).context("the profile could not be saved")?;
+    // Enough for estimates without them, and not what was asked for.
+    c.whole().map(|_| ()).context("the profile is not whole")
 }
 
 /// The name of a profile in a file.
@@ -294,6 +301,7 @@ fn shown(c: &Calibration, profile: String) -> Shown {
         samples_kept: c.samples.0,
         samples_rejected: c.samples.1,
         wide: c.wide.iter().cloned().collect(),
+        left_out: c.left_out.iter().map(|(eo, what)| ((*eo).to_owned(), what.clone())).collect(),
         profile,
     }
 }
@@ -368,6 +376,12 @@ fn told(s: &Shown, out: Option<&std::path::Path>) -> String {
     );
     for (what, off) in &s.wide {
         text += &format!("  {what}: +- {} %\n", n(off * 100.0));
+    }
+    if !s.left_out.is_empty() {
+        text += "\nwithout these, of which every sample was disturbed; functions that need them can't be estimated:\n";
+    }
+    for (eo, what) in &s.left_out {
+        text += &format!("  {eo}: at {what}\n");
     }
     text += &match out {
         Some(path) => format!("\nthe profile is in {}\n", path.display()),

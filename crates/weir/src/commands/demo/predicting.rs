@@ -36,7 +36,7 @@ pub fn run() -> Result<(Predicting, Document)> {
 fn predict() -> Result<Predicting> {
     let begin = Instant::now();
     let library = shelf::library(&Files::default())?;
-    let c = calibrate_only(&OPERATIONS, crate::platform::shapes(), &mut |_| ())?;
+    let c = calibrate_only(&OPERATIONS, crate::platform::shapes(), &mut |_| ())?.whole()?;
     let text = text::profile(&c, "here", &["calibrated for the tour".to_owned()]);
     let profile = Profile::read("here", &text, library.operations())?;
     let calibration_seconds = begin.elapsed().as_secs_f64();

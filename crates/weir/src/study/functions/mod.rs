@@ -48,7 +48,7 @@ fn asker(plan: &Plan, watch: &mut Watch<'_>, report: &mut Report) -> Result<Aske
     watch.next("calibrating this machine")?;
     let library = shelf::library(&Files::default())?;
     let depth = plan.depth.of(weir_calibrate::Depth::Quick, weir_calibrate::Depth::Full);
-    let c = calibrate_with(depth, &crate::platform::shapes, &mut |_| ())?;
+    let c = calibrate_with(depth, &crate::platform::shapes, &mut |_| ())?.whole()?;
     let text = text::profile(&c, "here", &["calibrated for this study".to_owned()]);
     let profile = Profile::read("here", &text, library.operations())?;
     report.condition(
