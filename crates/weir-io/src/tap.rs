@@ -65,23 +65,28 @@ impl Tap {
 
 /// Attaches and sets up.
 fn attach(name: &str) -> Result<(tun::Tap, String), DeviceError> {
+    let (device, given) = take(name)?;
+    Control::new()
+        .and_then(|c| c.set_up(&given))
+        .map_err(|e| interface::error("setting it up", &given, NEED, e))?;
+    Ok((device, given))
+}
+
+/// Attaches.
+fn take(name: &str) -> Result<(tun::Tap, String), DeviceError> {
     let setting =
         |problem: &str| DeviceError::Setting { name: name.to_owned(), problem: problem.to_owned() };
     // The kernel makes a name of what has '%d', and says nothing of the others but that they are wrong.
     if name.contains(|c: char| matches!(c, '%' | '/' | ':') || c.is_whitespace()) {
         return Err(setting("a name has no '%', '/', ':' or space"));
     }
-    let (device, given) = tun::Tap::attach(name).map_err(|e| match e.raw_os_error() {
+    tun::Tap::attach(name).map_err(|e| match e.raw_os_error() {
         Some(libc::ENODEV) => setting("a name has at most 15 bytes"),
         Some(libc::EINVAL) => setting("an interface of that name is there and is no TAP device"),
         Some(libc::EBUSY) => setting("the TAP device is in use by another program"),
         Some(libc::ENOENT) => setting("there is no /dev/net/tun: 'modprobe tun' may help"),
         _ => interface::error("making a TAP device", name, NEED, e),
-    })?;
-    Control::new()
-        .and_then(|c| c.set_up(&given))
-        .map_err(|e| interface::error("setting it up", &given, NEED, e))?;
-    Ok((device, given))
+    })
 }
 
 impl Device for Tap {
@@ -196,12 +201,13 @@ impl Device for Tap {
 pub struct Outlet(tun::Tap);
 
 impl Outlet {
-    /// Makes a TAP device of that name in the calling thread's namespace.
+    /// Makes a TAP device of that name in the calling thread's namespace. It is down, so that whoever makes it can give it a
+    /// MAC address first: the kernel makes a link-local address of the one that it has when it is set up.
     ///
     /// # Errors
     /// [`DeviceError`]: no CAP_NET_ADMIN, the name is taken or too long.
     pub fn make(name: &str) -> Result<Self, DeviceError> {
-        attach(name).map(|(device, _)| Self(device))
+        take(name).map(|(device, _)| Self(device))
     }
     /// Has the kernel receive a frame.
     ///

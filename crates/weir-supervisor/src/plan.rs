@@ -69,6 +69,8 @@ pub enum Step {
 pub enum How {
     /// There is none.
     New,
+    /// There is none here, and one at another place until now.
+    Elsewhere,
     /// What differs is changed; frames go on.
     Change,
     /// The same, and it takes the other path.
@@ -98,12 +100,12 @@ impl fmt::Display for Step {
                 write!(f, "- {host}: {} {vid} {name}", called(*kind))
             }
             Self::Put { wanted: w, how } => {
-                let sign = if *how == How::New { '+' } else { '~' };
+                let sign = if matches!(how, How::New | How::Elsewhere) { '+' } else { '~' };
                 write!(f, "{sign} {}: {} {} {}", w.host, called(w.kind()), w.vid, w.name)?;
                 match how {
                     How::Anew => write!(f, ", made anew"),
                     How::Become => write!(f, ", of the other kind until now"),
-                    How::New | How::Change | How::Reroute => Ok(()),
+                    How::New | How::Elsewhere | How::Change | How::Reroute => Ok(()),
                 }
             }
             Self::PortPut { wanted: p, how } => {
@@ -141,6 +143,7 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
     }
     let mut there: BTreeSet<(&str, u16)> = BTreeSet::new();
     let (mut go, mut come, mut paths, mut moved) = (vec![], vec![], vec![], vec![]);
+    let mut elsewhere: BTreeSet<(String, String)> = BTreeSet::new();
     for (host, seen) in observed {
         for v in &seen.vdps {
             let ours = whose(v, host, store, places).filter(|o| !o.node.ends_with(BODY));
@@ -149,9 +152,10 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
             let delete = || Step::Delete { host: host.clone(), vid, name: v.name.clone(), kind };
             let is_it = |w: &&&Wanted| w.label.network == ours.network && w.label.node == ours.node;
             let Some(w) = at.get(&(host.as_str(), v.vid)).filter(is_it) else {
+                elsewhere.insert((ours.network.clone(), ours.node.clone()));
                 // What was given up here and has come back by another number has its name and its ports still.
-                let elsewhere = nodes.get(&(ours.network.as_str(), ours.node.as_str()));
-                match elsewhere.is_some_and(|hosts| !hosts.contains(host.as_str())) {
+                let at_others = nodes.get(&(ours.network.as_str(), ours.node.as_str()));
+                match at_others.is_some_and(|hosts| !hosts.contains(host.as_str())) {
                     true => moved.push(delete()),
                     false => go.push(delete()),
                 }
@@ -191,7 +195,9 @@ pub fn plan(wanted: &[Wanted], observed: &Observed, store: u64, places: &Places)
         }
     }
     for w in wanted.iter().filter(|w| !there.contains(&(w.host.as_str(), w.vid))) {
-        come.push(Step::Put { wanted: w.clone(), how: How::New });
+        let node = (w.label.network.clone(), w.label.node.clone());
+        let how = if elsewhere.contains(&node) { How::Elsewhere } else { How::New };
+        come.push(Step::Put { wanted: w.clone(), how });
     }
     come.sort_by(|a, b| a.host().cmp(b.host()));
     go.into_iter().chain(come).chain(paths).chain(moved).collect()

@@ -124,7 +124,9 @@ fn what_differs_is_changed_and_no_other_node_is_touched() {
     moved.network[0].node[0].host = "west".into();
     change(&mut store, &mut world, &next, None);
     let (all, _) = steps(&moved, &world, &store.load().unwrap().state.places);
-    assert!(matches!(&all[..], [Step::Put { how: How::New, .. }, Step::Delete { .. }]), "{all:?}");
+    let [Step::Put { how: How::Elsewhere, .. }, Step::Delete { .. }] = &all[..] else {
+        panic!("{all:?}")
+    };
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::config::read::read_file;
 use crate::fault::{bad_input, is_bad_input};
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
-use crate::socket::protocol::{Became, Done, Item, Request, TcamItem, VdpItem, WithRules};
+use crate::socket::protocol::{
+    Addresses, Became, Done, Item, Request, TcamItem, VdpItem, WithRules,
+};
 use crate::verify::{LeakItem, VerifiedItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
@@ -264,10 +266,14 @@ fn request(s: &Step) -> Request {
             Request::RouterDelete { router: vid.to_string() }
         }
         Step::Delete { vid, .. } => Request::VdpDelete { vdp: vid.to_string() },
-        Step::Put { wanted, .. } => match &wanted.router {
+        Step::Put { wanted, how } => match &wanted.router {
             Some(r) => {
                 let router = Router::clone(r);
-                Request::RouterPut { toml: wanted.toml.clone(), router }
+                let addresses = match how {
+                    How::New => Addresses::New,
+                    _ => Addresses::Kept,
+                };
+                Request::RouterPut { toml: wanted.toml.clone(), router, addresses }
             }
             None => Request::VdpPut { toml: wanted.toml.clone() },
         },

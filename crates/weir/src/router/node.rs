@@ -18,7 +18,7 @@ use crate::config::read::vdp_from;
 use crate::namespace;
 use crate::socket::handler::bad;
 use crate::socket::live::{Live, NotDone};
-use crate::socket::protocol::{Done, RouterItem};
+use crate::socket::protocol::{Addresses, Done, RouterItem};
 use anyhow::Result;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -112,7 +112,13 @@ impl Routers {
     ///
     /// # Errors
     /// It can't be; then a new one leaves nothing, and what was there is as before in what was not reached.
-    pub fn put(&self, live: &Live, toml: &str, router: Router) -> Result<Done, NotDone> {
+    pub fn put(
+        &self,
+        live: &Live,
+        toml: &str,
+        router: Router,
+        addresses: Addresses,
+    ) -> Result<Done, NotDone> {
         let mut all = self.begin();
         let v = read(live, &all, toml)?;
         let ports: Vec<&str> = v.ports.iter().map(|(n, _)| n.as_str()).collect();
@@ -136,9 +142,12 @@ impl Routers {
             return self.change(live, o, v, router).map(noted);
         }
         let (vid, name) = (v.vid.0, v.name.clone());
-        let own = if before.is_some() { Own::Stays } else { Own::Goes };
+        let (own, addresses) = match before {
+            Some(_) => (Own::Stays, Addresses::Kept),
+            None => (Own::Goes, addresses),
+        };
         let begun = Begun::now(live, v.vid)?;
-        match self.make(live, v, router, own) {
+        match self.make(live, v, router, own, addresses) {
             Ok((one, told, pause)) => {
                 all.insert(vid, one);
                 let became = before.map(|_| begun.ended(live, name, Kind::Router, pause));
@@ -159,6 +168,7 @@ impl Routers {
         v: VdpPlan,
         router: Router,
         own: Own,
+        addresses: Addresses,
     ) -> Result<(One, Vec<String>, Duration), NotDone> {
         let taken: Vec<u16> = live.look(|m| m.plan.vdps.keys().copied().collect())?;
         let mut free = (1..u16::MAX).rev().filter(|n| !taken.contains(n) && *n != v.vid.0);
@@ -171,7 +181,7 @@ impl Routers {
         let tail = digest(called.as_bytes()).to_be_bytes();
         let made = [0x02, tail[0], tail[1], tail[2], tail[3], tail[4]];
         let mac = MacAddr(router.mac().unwrap_or(made));
-        let wires = Wires::make(names, &v, &router, mac).map_err(work)?;
+        let wires = Wires::make(names, &v, &router, mac, addresses).map_err(work)?;
         let group = Group::make(&called).map_err(work)?;
         group.limit(&limits(&router)).map_err(bad_anyhow)?;
         let door = wires.namespace.door().map_err(work)?;
@@ -200,8 +210,13 @@ impl Routers {
         }
         let started = prepared(&one.place, &one.router)
             .and_then(|p| start(&mut one.programs, p, Text::Other));
+        let started = started.and_then(|()| match addresses {
+            Addresses::New => Ok(()),
+            Addresses::Kept => one.wires.settle(),
+        });
         let started =
             started.map_err(bad_anyhow).and_then(|()| kinds::take_place(live, &one.asked, parts));
+        let started = started.and_then(|s| one.wires.ask_for_others().map_err(work).map(|()| s));
         let pause = match started {
             Ok((more, pause)) => {
                 told.extend(more);

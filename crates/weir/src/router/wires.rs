@@ -7,10 +7,12 @@ use super::netlink::{Netlink, Wanted};
 use super::shape::Wire;
 use crate::config::plan::VdpPlan;
 use crate::namespace::{Namespace, setting};
+use crate::socket::protocol::Addresses;
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 use weir_io::tap::Outlet;
 use weir_supervisor::model::router::{DataPlane, Router, address};
 use weir_wire::MacAddr;
@@ -30,6 +32,12 @@ const ROUTER: &[(&str, &str)] = &[
     ("ipv6/conf/all/keep_addr_on_down", "1"),
 ];
 
+/// In a line of the kernel's list of IPv6 addresses: which word its flags are, and that of one that is not used yet.
+const FLAGS: usize = 4;
+const TENTATIVE: u32 = 0x40;
+/// How long an address is waited for that nobody is asked about; one that a program inside has given may be asked for.
+const SETTLING: Duration = Duration::from_millis(300);
+
 /// A namespace and what leads there.
 #[derive(Debug)]
 pub struct Wires {
@@ -41,7 +49,7 @@ pub struct Wires {
     pub mac: MacAddr,
     /// The interfaces of a slow path that is inside.
     pub taps: Option<Taps>,
-    addresses: BTreeMap<String, Vec<(IpAddr, u8)>>,
+    addresses: ByInterface,
 }
 
 /// What wires are called at this end: interfaces of this machine, and ports of the data plane.
@@ -60,16 +68,23 @@ impl Wires {
     ///
     /// # Errors
     /// No rights, or names that are taken. Nothing is left then.
-    pub fn make(names: Names<'_>, v: &VdpPlan, r: &Router, mac: MacAddr) -> Result<Self> {
+    pub fn make(
+        names: Names<'_>,
+        v: &VdpPlan,
+        r: &Router,
+        mac: MacAddr,
+        addresses: Addresses,
+    ) -> Result<Self> {
         let namespace = Namespace::called(names.namespace)?;
-        let (wires, addresses) = (Vec::new(), BTreeMap::new());
-        let mut w = Self { namespace, wires, mac, taps: None, addresses };
+        let mut w =
+            Self { namespace, wires: Vec::new(), mac, taps: None, addresses: ByInterface::new() };
         w.namespace.set(ROUTER)?;
         w.namespace.within(|| Netlink::new()?.set_up("lo"))?;
         match r.data_plane {
             DataPlane::Pearl => w.make_taps(v, r)?,
             _ => w.make_veths(names, v, r)?,
         }
+        w.set_up(addresses)?;
         w.set_addresses(r)?;
         Ok(w)
     }
@@ -102,7 +117,6 @@ impl Wires {
             setting(&format!("ipv6/conf/{interface}/disable_ipv6"), "1")?;
             setting(&format!("ipv4/conf/{interface}/arp_ignore"), "8")?;
             here.set_up(&interface)?;
-            self.namespace.within(|| Netlink::new()?.set_up(inside))?;
             let near = Some(format!("{}{no}", names.ports));
             let outer = match r.data_plane {
                 DataPlane::Bridged => format!("{}{no}a", names.ports),
@@ -114,12 +128,65 @@ impl Wires {
         Ok(())
     }
 
+    /// Sets its interfaces up, each with its link-local address.
+    fn set_up(&self, addresses: Addresses) -> Result<()> {
+        self.namespace.within(|| {
+            let mut n = Netlink::new()?;
+            self.wires.iter().try_for_each(|w| {
+                if addresses == Addresses::Kept {
+                    setting(&duplicates(&w.inside), "0")?;
+                }
+                n.set_up(&w.inside)
+            })
+        })
+    }
+
+    /// Waits until its kernel uses the addresses that it has, which it makes up its mind about on a thread of its own; not for
+    /// those that it asks for.
+    ///
+    /// # Errors
+    /// The namespace can't be entered.
+    pub fn settle(&self) -> Result<()> {
+        self.namespace.within(|| {
+            let end = Instant::now() + SETTLING;
+            let tentative = || {
+                let all = std::fs::read_to_string("/proc/thread-self/net/if_inet6");
+                all.unwrap_or_default().lines().any(|l| {
+                    let flags = l.split_whitespace().nth(FLAGS);
+                    flags.is_some_and(|f| {
+                        u32::from_str_radix(f, 16).is_ok_and(|f| f & TENTATIVE != 0)
+                    })
+                })
+            };
+            while tentative() && Instant::now() < end {
+                std::thread::sleep(SETTLING / 100);
+            }
+            Ok(())
+        })
+    }
+
+    /// Has its kernel ask whether addresses are another's that come from now on, as it does where nothing else is said.
+    ///
+    /// # Errors
+    /// It can't be set.
+    pub fn ask_for_others(&self) -> Result<()> {
+        self.namespace.within(|| {
+            let Ok(usual) =
+                std::fs::read_to_string(format!("/proc/sys/net/{}", duplicates("default")))
+            else {
+                // A kernel without IPv6.
+                return Ok(());
+            };
+            self.wires.iter().try_for_each(|w| setting(&duplicates(&w.inside), usual.trim()))
+        })
+    }
+
     /// Gives its interfaces the addresses that are said, and takes those away that were said before.
     ///
     /// # Errors
     /// The kernel refuses one; those of before are there again then.
     pub fn set_addresses(&mut self, r: &Router) -> Result<()> {
-        let mut wanted = Addresses::new();
+        let mut wanted = ByInterface::new();
         for (port, all) in &r.address {
             let read = |t: &String| address(t).ok_or_else(|| anyhow!("address '{t}'"));
             wanted.insert(port.clone(), all.iter().map(read).collect::<Result<_>>()?);
@@ -149,12 +216,17 @@ impl Wires {
     }
 }
 
+/// Where it is set whether an interface's addresses are asked for before they are used.
+fn duplicates(interface: &str) -> String {
+    format!("ipv6/conf/{interface}/accept_dad")
+}
+
 /// By interface.
-type Addresses = BTreeMap<String, Vec<(IpAddr, u8)>>;
+type ByInterface = BTreeMap<String, Vec<(IpAddr, u8)>>;
 
 /// Takes away what is in the one and not in the other, and gives all of the other: in this order, as the kernel takes an
 /// address's network along with the first that was of it.
-fn exchange(n: &mut Netlink, before: &Addresses, wanted: &Addresses) -> Result<()> {
+fn exchange(n: &mut Netlink, before: &ByInterface, wanted: &ByInterface) -> Result<()> {
     for (port, all) in before {
         let kept = wanted.get(port).map(Vec::as_slice).unwrap_or_default();
         for (a, len) in all.iter().filter(|a| !kept.contains(a)) {

@@ -73,7 +73,9 @@ pub fn handle(
             }
             Err(e) => Ok(refusal(&e.into())),
         },
-        Request::RouterPut { toml, router } => Ok(done(live.routers().put(live, &toml, router))),
+        Request::RouterPut { toml, router, addresses } => {
+            Ok(done(live.routers().put(live, &toml, router, addresses)))
+        }
         Request::RouterDelete { router } => Ok(answer(live.routers().delete(live, &router))),
         Request::RouterShow {} => {
             for i in live.routers().status().into_values() {

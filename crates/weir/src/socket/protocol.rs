@@ -164,6 +164,9 @@ pub enum Request {
         toml: String,
         /// The router.
         router: weir_supervisor::model::router::Router,
+        /// Where it is made: whose its addresses were.
+        #[serde(default, skip_serializing_if = "Addresses::are_new")]
+        addresses: Addresses,
     },
     /// Deletes a virtual router with its VDP; answered when nothing of it is left.
     RouterDelete {
@@ -201,6 +204,24 @@ pub enum Request {
         #[serde(default)]
         count: Option<u64>,
     },
+}
+
+/// Whose a new router's IPv6 addresses were. Nobody is asked whether those that its node had are another's (RFC 4862 §5.4): for
+/// as long as that takes, two seconds, it could use none of them, and where its node was before, that would answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Addresses {
+    /// Nobody's: the kernel asks.
+    #[default]
+    New,
+    /// Its node's, which was a VDP, or elsewhere, or was taken away to be made anew.
+    Kept,
+}
+
+impl Addresses {
+    fn are_new(&self) -> bool {
+        *self == Self::New
+    }
 }
 
 /// Whether rules come with what is shown.

@@ -1,6 +1,7 @@
 //! Virtual routers on real `weir run`s: frames through each arrangement, FRR inside, limits, and that nothing
 //! is left. Needs root, ip, ping; FRR for some.
 
+mod addresses;
 mod inside;
 mod kinds;
 mod programs;

@@ -11,7 +11,7 @@
 use crate::commands::measure::lab;
 use crate::left;
 use crate::namespace::{Namespace, QUIET, batch};
-use crate::socket::protocol::{Item, Request, RouterItem};
+use crate::socket::protocol::{Addresses, Item, Request, RouterItem};
 use crate::study::load::{dut_mac, host_mac, tester_mac};
 use crate::study::process::Process;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -368,7 +368,8 @@ fn router(device: &Namespace, of: Arrangement, worker: Worker) -> Result<Process
         address: [address("p1", "198.18.0.1/24"), address("p2", "198.19.1.1/24")].into(),
         ..wanted::Router::default()
     };
-    process.ask(&Request::RouterPut { toml: vdp.to_owned(), router })?;
+    let addresses = Addresses::New;
+    process.ask(&Request::RouterPut { toml: vdp.to_owned(), router, addresses })?;
     let inside = shown(&process)?.namespace;
     let (t1, t2, s2) = (tester_mac(0), tester_mac(1), host_mac(1));
     let lines = format!(
