@@ -265,7 +265,7 @@ pub struct TimeoutsSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceSection {
-    pub address: Ipv4Addr,
+    pub address: Spanned<String>,
     pub port: u16,
     pub protocol: Spanned<String>,
     pub backend: Vec<Spanned<BackendSection>>,

@@ -130,6 +130,16 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
              service = [{ address = '192.0.2.1', port = 80, protocol = 'tcp', backend = [] }]",
             &["service 192.0.2.1:80: 0 backends"],
         ),
+        (
+            "[vdp.program]\nname = 'balancer'\nmac = '02:00:00:00:00:01'\n\
+             service = [{ address = '2001:db8::1', port = 80, protocol = 'tcp', backend = [] }]",
+            &["t.toml:13:24: address '2001:db8::1' is of IPv6: a balancer's services are of IPv4"],
+        ),
+        (
+            "[vdp.program]\nname = 'balancer'\nmac = '02:00:00:00:00:01'\n\
+             service = [{ address = '192.0.2', port = 80, protocol = 'tcp', backend = [] }]",
+            &["t.toml:13:24: address '192.0.2' is not an IPv4 address, as in 192.0.2.1"],
+        ),
         ("program = { name = 'forward', map = { a = 'c' } }", &["no port 'c'", "1 (a), 2 (b)"]),
         ("mapping = ['in_port=c']", &["t.toml:10:12: mapping rule: 'c'", "no such port"]),
         ("mapping = ['nw_dst=10.0.0.0/8']", &["also needs a match on"]),

@@ -6,6 +6,7 @@
 use super::{ProgramPlan, Resolve, mac, prefix, timeouts};
 use crate::config::error::{ConfigError, Source, one_of};
 use crate::config::schema::ProgramSection;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use toml::Spanned;
 use weir_dataplane::programs::balancer::{Backend, BalancerConfig, Service};
@@ -132,6 +133,17 @@ pub(super) fn nat(
     Ok(ProgramPlan::Nat(Box::new(c)))
 }
 
+fn service_address(source: &Source<'_>, text: &Spanned<String>) -> Result<Ipv4Addr, ConfigError> {
+    let given = text.get_ref();
+    given.parse().map_err(|_| {
+        let what = match given.parse::<Ipv6Addr>() {
+            Ok(_) => format!("address '{given}' is of IPv6: a balancer's services are of IPv4"),
+            Err(_) => format!("address '{given}' is not an IPv4 address, as in 192.0.2.1"),
+        };
+        source.error(&text.span(), what)
+    })
+}
+
 pub(super) fn balancer(
     source: &Source<'_>,
     t: &ProgramSection,
@@ -148,7 +160,8 @@ pub(super) fn balancer(
             backends.push(Backend { name: b.name.clone(), port: port(&b.port)?, mac });
         }
         let protocol = protocol(source, &s.protocol)?;
-        services.push(Service { at: Endpoint::new(s.address, s.port), protocol, backends });
+        let at = Endpoint::new(service_address(source, &s.address)?, s.port);
+        services.push(Service { at, protocol, backends });
     }
     let mut c = BalancerConfig::new(own, services);
     c.max_connections = t.max_connections.unwrap_or(c.max_connections);
