@@ -13,7 +13,7 @@ use weir_wire::ipv4_option::select;
 use weir_wire::{Ipv4Packet, Ipv4Repr};
 
 /// In an option's kind: it belongs in every fragment (RFC 791 §3.1).
-const COPIED: u8 = 0x80;
+pub(super) const COPIED: u8 = 0x80;
 
 /// What fragments but the first are, where their packet came so.
 pub(super) fn of_pieces(whole: Origin) -> Origin {

@@ -12,5 +12,6 @@ mod lab;
 mod listeners;
 mod neighbours;
 mod options4;
+mod pieces;
 mod v4;
 mod v6;

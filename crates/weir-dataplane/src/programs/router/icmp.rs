@@ -172,10 +172,18 @@ impl Router {
         self.ident = self.ident.wrapping_add(1);
         let ip = Ipv4Repr { ident: self.ident, dont_fragment: false, ..ip };
         let len = ip.buffer_len() + ip.payload_len;
+        let Some(mtu) = self.mtu(hop.iface, cx) else { return false };
+        if len > mtu {
+            let mut whole = vec![0; len];
+            let written = said::write(&mut whole, &ip, &message);
+            debug_assert!(written.is_ok(), "{written:?}");
+            let payload = whole.get(ip.buffer_len()..).unwrap_or_default();
+            return self.send_apart_v4(ip, payload, mtu, hop, cx);
+        }
         let Some(mut frame) = self.fresh(EtherType::Ipv4, len, cx) else { return false };
         let written = said::write(packet_mut(&mut frame), &ip, &message);
         debug_assert!(written.is_ok(), "{written:?}");
-        self.egress_v4(frame, Origin::Generated, hop, cx);
+        self.transmit(frame, Origin::Generated, hop, cx);
         true
     }
 
@@ -257,8 +265,14 @@ impl Router {
         cx: &mut ProgramCx<'_>,
     ) -> bool {
         let len = ip.buffer_len() + ip.payload_len;
-        if self.mtu(hop.iface, cx).is_none_or(|mtu| len > mtu) {
-            return false;
+        let Some(mtu) = self.mtu(hop.iface, cx) else { return false };
+        if len > mtu {
+            let mut whole = vec![0; ip.payload_len];
+            let mut icmp = Icmpv6Packet::new_unchecked(&mut whole);
+            let written = message.emit(&mut icmp);
+            icmp.fill_checksum(&ip.pseudo_header());
+            debug_assert!(written.is_ok(), "{written:?}");
+            return self.send_apart_v6(ip, &whole, mtu, hop, cx);
         }
         let Some(mut frame) = self.fresh(EtherType::Ipv6, len, cx) else { return false };
         let mut packet = Ipv6Packet::new_unchecked(packet_mut(&mut frame));

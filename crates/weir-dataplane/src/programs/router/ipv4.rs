@@ -2,6 +2,7 @@
 //! on. Touches the packet's TTL, checksum and options.
 
 use super::config::not_a_host;
+use super::gather::{Came, Follow, Piece, Which};
 use super::icmp::Error4;
 use super::intact::is_intact;
 use super::options::{Fault, Mark, SourceRoute, check, fill, sent_back, timestamp};
@@ -13,6 +14,9 @@ use weir_packet::{DropReason, Frame};
 use weir_wire::icmpv4::unreachable;
 use weir_wire::ipv4::{HEADER_LEN, MAX_OPTIONS_LEN};
 use weir_wire::{Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr};
+
+/// What a fragment's offset counts, in bytes.
+const UNIT: usize = 8;
 
 impl Router {
     #[inline]
@@ -141,21 +145,6 @@ impl Router {
         Some(why)
     }
 
-    /// Sends a packet, in pieces if it is too long for the link.
-    #[inline]
-    pub(super) fn egress_v4(
-        &mut self,
-        frame: Frame,
-        origin: Origin,
-        hop: Hop,
-        cx: &mut ProgramCx<'_>,
-    ) {
-        let Some(mtu) = self.mtu(hop.iface, cx) else {
-            return cx.end(frame, End::Drop(DropReason::NoSuchPort), origin);
-        };
-        self.fit_v4(frame, origin, hop, mtu, cx);
-    }
-
     #[inline(always)]
     fn fit_v4(
         &mut self,
@@ -204,9 +193,59 @@ impl Router {
         {
             return cx.drop(frame, why);
         }
-        if p.is_fragment() {
-            return cx.drop(frame, DropReason::Fragment);
+        let taken = match p.is_fragment() {
+            true => self.piece_v4(&p, from, cx),
+            false => self.deliver_v4(packet(&frame), from, cx),
+        };
+        match taken {
+            Ok(()) => cx.consume(frame),
+            Err(why) => cx.drop(frame, why),
         }
+    }
+
+    /// A fragment of a packet for the router itself; with the last that is missing, the packet.
+    fn piece_v4(
+        &mut self,
+        p: &Ipv4Packet<&[u8]>,
+        from: Arrival,
+        cx: &mut ProgramCx<'_>,
+    ) -> Result<(), DropReason> {
+        let (at, bytes) = (usize::from(p.fragment_offset()) * UNIT, p.payload());
+        let follow = if p.more_fragments() { Follow::More } else { Follow::None };
+        if from.link == LinkDst::Group || follow == Follow::More && bytes.len() % UNIT != 0 {
+            return Err(DropReason::Fragment);
+        }
+        let which = Which {
+            link: None,
+            src: p.src().into(),
+            dst: p.dst().into(),
+            ident: p.ident().into(),
+            protocol: p.protocol().into(),
+        };
+        let head = (at == 0).then(|| p.as_bytes().iter().copied().take(p.header_len()).collect());
+        match self.gathered.add(which, Piece { at, follow, bytes, head }, cx.now()) {
+            Came::Kept => Ok(()),
+            Came::Refused => Err(DropReason::Fragment),
+            Came::Whole(mut whole) => {
+                self.counters.reassembled += 1;
+                let len = u16::try_from(whole.len()).unwrap_or(u16::MAX);
+                let mut p = Ipv4Packet::new_unchecked(&mut whole[..]);
+                p.set_total_len(len);
+                p.set_flags_offset(0);
+                p.fill_checksum();
+                self.deliver_v4(&whole, from, cx)
+            }
+        }
+    }
+
+    /// A whole packet for the router itself; what it is dropped for.
+    fn deliver_v4(
+        &mut self,
+        bytes: &[u8],
+        from: Arrival,
+        cx: &mut ProgramCx<'_>,
+    ) -> Result<(), DropReason> {
+        let p = Ipv4Packet::new_unchecked(bytes);
         match p.protocol() {
             IpProtocol::Icmp => {
                 let icmp = Icmpv4Packet::new_checked(p.payload());
@@ -214,7 +253,7 @@ impl Router {
                     icmp.map_err(drop).and_then(|m| m.has_good_checksum().then_some(m).ok_or(()))
                 else {
                     self.counters.malformed += 1;
-                    return cx.drop(frame, DropReason::Malformed);
+                    return Err(DropReason::Malformed);
                 };
                 if let (Ok(Icmpv4Repr::EchoRequest { ident, seq, data }), LinkDst::Us) =
                     (Icmpv4Repr::parse(&icmp), from.link)
@@ -244,15 +283,15 @@ impl Router {
             other => {
                 if !is_intact(other, p.payload(), &p.pseudo_header()) {
                     self.counters.malformed += 1;
-                    return cx.drop(frame, DropReason::Malformed);
+                    return Err(DropReason::Malformed);
                 }
                 let code = match other {
                     IpProtocol::Udp => unreachable::PORT,
                     _ => unreachable::PROTOCOL,
                 };
-                self.error_v4(packet(&frame), Error4::Unreachable(code), from.link, cx);
+                self.error_v4(bytes, Error4::Unreachable(code), from.link, cx);
             }
         }
-        cx.consume(frame);
+        Ok(())
     }
 }

@@ -7,6 +7,8 @@
 //!   while it asks, asks again, gives up, forgets (`neighbour.rs`);
 //! - says by MLD which groups neighbour discovery has it in (`mld.rs`);
 //! - answers pings to its own addresses, and says by ICMP what it could not do (`icmp.rs`);
+//! - puts packets to itself together that come in pieces, within bounds (`gather.rs`), and answers in pieces where it must
+//!   (`apart.rs`);
 //! - cuts IPv4 packets that are too long for the next link and may be cut (`cut.rs`, above).
 //!
 //! What it does not do, so that nobody looks for it:
@@ -16,7 +18,6 @@
 //! - Router advertisements, router solicitations: neither sent nor answered nor heeded. Duplicate
 //!   address detection: its addresses are configured and taken as its own.
 //! - Multicast routing, IGMP: packets to groups other than neighbour discovery's end here.
-//! - Reassembly: fragments to its own addresses are dropped.
 //! - Source routes: a packet that is to go on by one is dropped, and its sender told (RFC 7126 §4.3, §4.4). Of other
 //!   IPv4 options routes are recorded and times stamped (`options.rs`), and the rest passed on as they are, as IPv6
 //!   hop-by-hop options are. Directed broadcasts are not forwarded (RFC 2644).
@@ -27,9 +28,11 @@
 //! ARP, neighbour discovery, MLD, echo replies and errors are frames of the router's own, for which it
 //! takes spare frames; without one, it stays silent.
 
+mod apart;
 mod arp;
 mod build;
 mod config;
+mod gather;
 mod icmp;
 mod intact;
 mod ipv4;
@@ -52,8 +55,10 @@ pub use status::{Neighbour, RouterCounters};
 
 use crate::action::PortNo;
 use crate::program::{Ahead, End, Origin, Program, ProgramCx, ProgramPort, SlowFrame, of_kind};
+use crate::programs::hash::fresh_seed;
 use crate::programs::priority_tag;
 use crate::programs::said::TokenBucket;
+use gather::Gathered;
 use mld::Listener;
 use neighbour::{Ask, Cache, Due, Held, Key, Use};
 use routes::Routes;
@@ -162,8 +167,13 @@ pub struct Router {
     report_at: Nanos,
     /// IPv4 identification of the next packet of its own.
     ident: u16,
+    /// Packets of its own that left in pieces of IPv6, and what tells their identifications.
+    pieces_sent: u64,
+    seed: u64,
     /// Fragments being made; empty between frames.
     pieces: Vec<Frame>,
+    /// Packets to it of which fragments are missing.
+    gathered: Gathered,
     counters: RouterCounters,
 }
 
@@ -185,7 +195,10 @@ impl Router {
             errors: TokenBucket::new(config.icmp),
             report_at: Nanos(0),
             ident: 0,
+            pieces_sent: 0,
+            seed: fresh_seed(),
             pieces: Vec::new(),
+            gathered: Gathered::default(),
             counters: RouterCounters::default(),
         })
     }
@@ -452,6 +465,7 @@ impl Program for Router {
         if cx.now() >= self.report_at {
             self.report(cx);
         }
+        self.gathered.forget(cx.now());
         for due in self.neighbours.due(cx.now()) {
             match due {
                 Due::Ask(key, ask) => self.ask(key, ask, cx),

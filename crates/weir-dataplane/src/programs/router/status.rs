@@ -30,6 +30,8 @@ pub struct RouterCounters {
     pub fragmented: u64,
     /// Fragments made.
     pub fragments: u64,
+    /// Packets for the router itself put together of fragments.
+    pub reassembled: u64,
     /// Requests for neighbours sent.
     pub asked: u64,
     /// Requests for the router's own addresses answered.
@@ -105,7 +107,7 @@ impl Router {
             text.extend(i.link_local.map(|a| a.to_string()));
             lines.push((format!("port {}", i.port), format!("{} {}", i.mac, text.join(" "))));
         }
-        let counts: [(&str, u64); 19] = [
+        let counts: [(&str, u64); 20] = [
             ("forwarded", c.forwarded),
             ("to the router", c.local),
             ("not for the router", c.not_ours),
@@ -116,6 +118,7 @@ impl Router {
             ("too long", c.too_long),
             ("fragmented", c.fragmented),
             ("fragments", c.fragments),
+            ("reassembled", c.reassembled),
             ("neighbours asked for", c.asked),
             ("own addresses answered", c.answered),
             ("address conflicts", c.conflicts),
