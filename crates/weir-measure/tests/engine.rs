@@ -7,6 +7,7 @@ use toy::{Barrier, Toy, number, on, outcome};
 use weir_measure::document::Outcome;
 use weir_measure::engine::Settings;
 use weir_measure::engine::simulation::{World, simulate};
+use weir_measure::module::traffic::Traffic;
 use weir_openflow::channel::Versions;
 use weir_openflow::model::{Action, Field, FlowCommand, Match, Port, Version};
 use weir_packet::Nanos;
@@ -346,6 +347,31 @@ fn statistics_that_are_ahead_are_not_called_fresh() {
     let v = d.verdicts.iter().find(|v| v.id == "statistics-fresh").unwrap();
     assert_eq!(v.outcome, Outcome::Fails, "{}", v.sentence);
     assert!(v.sentence.contains("ms of probes ahead"), "{}", v.sentence);
+}
+
+/// A capture of three frames in two seconds, of which a module asks for a time at another rate.
+#[test]
+fn a_capture_that_is_played_ends_with_the_duration() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("c.pcap");
+    let mut b = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        b.extend(word.to_le_bytes());
+    }
+    for (seconds, us) in [(7u32, 0u32), (7, 500_000), (9, 0)] {
+        for word in [seconds, us, 60, 60] {
+            b.extend(word.to_le_bytes());
+        }
+        b.extend([0; 60]);
+    }
+    std::fs::write(&path, b).unwrap();
+    let text = format!("times = \"replay\"\ncapture = \"{}\"", path.display());
+    let set = [("rates", "1000"), ("duration", "3"), ("wait", "0.3")];
+    let core = toy::core_with("packet-in", &set, Some(Traffic::read(&text).unwrap()));
+    let d = simulate(core, &mut Toy::default(), World::default()).unwrap();
+    assert!(d.duration_s < 5.0, "{}", d.duration_s);
+    assert_eq!(outcome(&d, "packet-ins-complete"), Outcome::Holds, "{:?}", d.verdicts);
+    assert_eq!(d.loads.iter().map(|l| l.sent).max(), Some(3), "{:?}", d.loads);
 }
 
 #[test]

@@ -14,6 +14,7 @@ impl Core {
         self.params.note(&mut self.document);
         if let Some(t) = &self.settings.traffic {
             self.document.parameter("traffic", t.text(), "");
+            self.document.notes.extend(t.warnings());
         }
         if let Some(d) = &self.bench.desc {
             for (name, text) in [

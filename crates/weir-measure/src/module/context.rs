@@ -90,6 +90,11 @@ impl Context<'_> {
         if all.is_empty() { vec![own] } else { all }
     }
 
+    /// Frames a second of a load for which a module asks for `own`: those of a capture that is played go at its pace.
+    pub fn pace(&self, own: f64) -> f64 {
+        self.traffic.and_then(Traffic::pace).unwrap_or(own)
+    }
+
     fn push(&mut self, body: Message, answered: bool) -> u32 {
         *self.xid = self.xid.wrapping_add(1);
         self.acts.push(Act::Send { xid: *self.xid, body, answered });

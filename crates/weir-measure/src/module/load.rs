@@ -38,6 +38,9 @@ pub struct Load {
     pub shape: Shape,
     /// Ends after so many frames; `None`: when it is stopped.
     pub frames: Option<u64>,
+    /// The time that `frames` are for, where a module asks for a time: frames of a recording go at its own pace,
+    /// and end with this time whatever their number.
+    pub lasts: Option<Duration>,
     /// Frames that leave together: 1 is the most even.
     pub burst: u64,
     /// Frames that may be made up for at once after a stall; at least two bursts.
@@ -109,6 +112,7 @@ impl Load {
             fps,
             shape: Shape::Even,
             frames: None,
+            lasts: None,
             burst: 1,
             backlog: BACKLOG,
             owed: OWED,
@@ -128,6 +132,14 @@ impl Load {
     pub fn only(mut self, frames: u64) -> Self {
         self.frames = Some(frames);
         self
+    }
+
+    /// For so long: the frames that the rate makes of it, or what a recording has in that time.
+    #[must_use]
+    pub fn lasting(mut self, seconds: f64) -> Self {
+        self.lasts = Duration::try_from_secs_f64(seconds).ok();
+        let frames = (self.fps * seconds).ceil().max(1.0) as u64;
+        self.only(frames)
     }
 
     /// Of which one in so many is told of, at least one; the others are counted.
@@ -229,6 +241,8 @@ pub struct Source {
     open: u64,
     built: u64,
     frames: Option<u64>,
+    /// Frames that are due from here on are not sent.
+    until: Option<Nanos>,
     backlog: u64,
     owed: Duration,
     one_in: u64,
@@ -303,6 +317,13 @@ impl Source {
             Shape::Recorded(r) if !r.frames.is_empty() => Some(Arc::clone(r)),
             _ => None,
         };
+        let until = match (&load.shape, load.lasts) {
+            (Shape::Recorded(_), Some(lasts)) => {
+                let ns = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX).max(1);
+                Some(Nanos(now.0.saturating_add(ns)))
+            }
+            _ => None,
+        };
         Ok(Self {
             load: id,
             stampers,
@@ -315,7 +336,8 @@ impl Source {
             burst,
             open: 0,
             built: 0,
-            frames: load.frames,
+            frames: load.frames.filter(|_| until.is_none()),
+            until,
             backlog,
             owed: load.owed,
             one_in: load.one_in.max(1),
@@ -339,7 +361,7 @@ impl Source {
 
     /// Whether all frames are made.
     pub fn is_done(&self) -> bool {
-        self.frames.is_some_and(|n| self.built >= n)
+        self.left() == 0
     }
 
     /// One frame in so many is told of: that of number 0, and so on.
@@ -361,12 +383,16 @@ impl Source {
     }
 
     fn left(&self) -> u64 {
+        if self.until.is_some_and(|end| self.open == 0 && self.schedule.when(1) >= end) {
+            return 0;
+        }
         self.frames.map_or(u64::MAX, |n| n.saturating_sub(self.built))
     }
 
     /// Frames that are to be sent now: none before a whole burst is due, then all of it.
     pub fn due(&mut self, now: Nanos) -> u64 {
         let left = self.left();
+        let now = self.until.map_or(now, |end| now.min(Nanos(end.0.saturating_sub(1))));
         // Where the rest leaves at once, nothing more falls due.
         if self.open < left {
             let due = self.schedule.due(now).min(left);
@@ -438,6 +464,42 @@ mod tests {
         fn clone_due(&mut self, at: Nanos) -> u64 {
             self.due(at)
         }
+    }
+
+    /// A capture of 3 frames in 2 s and a mean gap of 1 s, of which a module asks for a time.
+    #[test]
+    fn a_recording_ends_with_the_time_that_was_asked_for() {
+        let times: Arc<[u64]> = [0, 500_000_000, 2_000_000_000].into();
+        let recorded = Recording { times, frames: Vec::new() };
+        // Rates at which the frames asked for would take another time; the last one is due right at the end.
+        for (fps, seconds, frames) in [(1000.0, 7.0, 8), (0.1, 7.0, 8), (1000.0, 3.0, 3)] {
+            let mut load = Load::new(0, Headers::default(), 64, fps).lasting(seconds);
+            load.shape = Shape::Recorded(Arc::new(recorded.clone()));
+            load.fps = 1.0;
+            let mut s = Source::new(LoadId(1), &load, Nanos(0)).unwrap();
+            let (mut frame, mut last) = (Vec::new(), Nanos(0));
+            while let Some(at) = s.when() {
+                last = at.max(last);
+                for _ in 0..s.due(last) {
+                    s.next(last, &mut frame);
+                }
+            }
+            assert_eq!((s.built(), s.is_done()), (frames, true), "{fps} {seconds}");
+            assert!((last.0 as f64) < seconds * 1e9);
+            // A generator that stands still until it is over sends what it may make up for, and no more.
+            let mut s = Source::new(LoadId(1), &load, Nanos(0)).unwrap();
+            let mut late = 0;
+            while !s.is_done() && late < 100 {
+                for _ in 0..s.due(Nanos(60_000_000_000)) {
+                    s.next(Nanos(60_000_000_000), &mut frame);
+                }
+                late += 1;
+            }
+            assert!(s.built() <= BACKLOG && late < 100, "{} {late}", s.built());
+        }
+        // At an even rate it is a number of frames, as ever.
+        let load = Load::new(0, Headers::default(), 64, 10.0).lasting(0.95);
+        assert_eq!(load.frames, Some(10));
     }
 
     #[test]

@@ -120,6 +120,8 @@ pub struct Traffic {
     recording: Option<Arc<Recording>>,
     /// Frames a second of the recording, as fast as it is to be played.
     fps: Option<f64>,
+    /// Frames of which the capture holds a part only.
+    cut: usize,
 }
 
 impl Traffic {
@@ -137,6 +139,7 @@ impl Traffic {
             sizes: Vec::new(),
             recording: None,
             fps: None,
+            cut: 0,
             text: text.trim().replace('\n', "; "),
             file,
         };
@@ -221,6 +224,7 @@ impl Traffic {
                 return Err(at(&"it holds other frames than Ethernet's"));
             }
             bytes += packet.bytes.len();
+            self.cut += usize::from(packet.bytes.len() < packet.original_len as usize);
             if times.len() >= MOST_FRAMES || bytes > MOST_BYTES {
                 return Err(at(&"more than 4 million frames or a gigabyte: play a part of it"));
             }
@@ -288,6 +292,34 @@ impl Traffic {
     /// Sizes that frames have one after the other; none: the module's own.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
+    }
+
+    /// Frames a second of a capture that is played.
+    pub fn pace(&self) -> Option<f64> {
+        self.fps
+    }
+
+    /// Whether frames are sent as they were captured.
+    fn is_captured(&self) -> bool {
+        self.file.content == Content::Captured
+    }
+
+    /// What whoever reads a result must know of frames that are sent as they were captured.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Some(recording) = self.recording.as_ref().filter(|_| self.is_captured()) else {
+            return Vec::new();
+        };
+        let mut all = vec![
+            "Frames were sent as they were captured, and no module recognises such: none of them counts as received. With content = \"probes\" probes go at the capture's times and of its sizes.".to_owned(),
+        ];
+        if self.cut > 0 {
+            all.push(format!(
+                "{} of {} frames of the capture were cut when they were captured (snaplen), and were sent shortened.",
+                self.cut,
+                recording.times.len()
+            ));
+        }
+        all
     }
 
     /// Puts it on a load of a module that leaves so much to it.
@@ -506,8 +538,8 @@ mod tests {
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
             b.extend(word.to_le_bytes());
         }
-        for (us, len) in [(10u32, 60usize), (30, 200), (110, 60)] {
-            for word in [7, us, len as u32, len as u32] {
+        for (us, len, was) in [(10u32, 60usize, 60), (30, 200, 1_000), (110, 60, 60)] {
+            for word in [7, us, len as u32, was] {
                 b.extend(word.to_le_bytes());
             }
             b.extend(vec![len as u8; len]);
@@ -518,12 +550,16 @@ mod tests {
         let l = free(&text("speed = 2.0"));
         let Shape::Recorded(r) = &l.shape else { panic!("{:?}", l.shape) };
         assert_eq!((&r.times[..], r.frames.len()), (&[0u64, 10_000, 50_000][..], 0));
-        assert_eq!(l.sizes, [64, 204, 64]);
+        assert_eq!(l.sizes, [64, 1_004, 64]);
+        assert_eq!(Traffic::read(&text("")).unwrap().warnings(), [""; 0]);
         // Two gaps in 50 µs.
         assert!((l.fps - 40_000.0).abs() < 1.0, "{}", l.fps);
         let l = free(&text("content = \"captured\""));
         let Shape::Recorded(r) = &l.shape else { panic!("{:?}", l.shape) };
         assert_eq!((r.times[2], r.frames[1].len()), (100_000, 200));
+        let warnings = Traffic::read(&text("content = \"captured\"")).unwrap().warnings();
+        assert!(warnings[0].contains("no module recognises such"), "{warnings:?}");
+        assert!(warnings[1].starts_with("1 of 3 frames of the capture were cut"), "{warnings:?}");
     }
 
     #[test]

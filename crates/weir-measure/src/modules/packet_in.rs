@@ -126,9 +126,8 @@ impl PacketIns {
     fn next(&mut self, cx: &mut Context<'_>) {
         cx.progress(self.at as u64, self.rows.len() as u64);
         let Some(row) = self.rows.get(self.at) else { return cx.end() };
-        let frames = (row.rate * self.duration).ceil().max(1.0) as u64;
-        let load = Load::new(0, Headers::default(), self.frame, row.rate).only(frames);
-        self.load = Some(cx.begin(load));
+        let load = Load::new(0, Headers::default(), self.frame, row.rate);
+        self.load = Some(cx.begin(load.lasting(self.duration)));
         self.numbers = Track::new(WINDOW);
         self.ended = false;
     }

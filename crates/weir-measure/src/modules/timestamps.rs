@@ -49,18 +49,19 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
     let frame = p.count("frame") as usize;
     let fps = Load::fps_of(p.number("rate"), frame);
     let duration = p.number("duration");
-    // No more than memory is meant for, however long.
-    let samples = (p.count("samples") as f64).min(MOST / duration).max(1e-3);
     Box::new(Timestamps {
         fps,
         frame,
         duration,
-        one_in: (fps / samples).ceil().max(1.0) as u64,
+        // No more than memory is meant for, however long.
+        samples: (p.count("samples") as f64).min(MOST / duration).max(1e-3),
+        one_in: 1,
         too_much_ppm: p.number("drift"),
         loads: 0,
         ended: 0,
         by_packet: Vec::new(),
         by_xdp: Vec::new(),
+        strangers: 0,
         to: String::new(),
     })
 }
@@ -82,12 +83,16 @@ struct Timestamps {
     fps: f64,
     frame: usize,
     duration: f64,
+    /// A second.
+    samples: f64,
     one_in: u64,
     too_much_ppm: f64,
     loads: usize,
     ended: usize,
     by_packet: Vec<Moments>,
     by_xdp: Vec<Moments>,
+    /// Frames that came and are no probes.
+    strangers: u64,
     to: String,
 }
 
@@ -98,10 +103,12 @@ impl Module for Timestamps {
 
     fn start(&mut self, cx: &mut Context<'_>) {
         self.to = cx.bench().wired.get(1).map_or_else(String::new, |w| w.name.clone());
-        let frames = (self.fps * self.duration).ceil().max(1.0) as u64;
+        self.fps = cx.pace(self.fps);
+        self.one_in = (self.fps / self.samples).ceil().max(1.0) as u64;
         for channel in (0..cx.bench().wired.len().saturating_sub(1)).step_by(2) {
             let flow = Headers::default().nth(channel as u16, &[Vary::DstAddr]);
-            let load = Load::new(channel, flow, self.frame, self.fps).only(frames);
+            let load = Load::new(channel, flow, self.frame, self.fps);
+            let load = load.lasting(self.duration);
             cx.begin(load.telling_one_in(self.one_in));
             self.loads += 1;
         }
@@ -114,6 +121,7 @@ impl Module for Timestamps {
     }
 
     fn frame(&mut self, _: &mut Context<'_>, f: &Captured) {
+        self.strangers += u64::from(f.probe.is_none() && f.channel % 2 == 1);
         let (Some(left), Some(made), Some(probe)) = (f.left, f.made, f.probe) else { return };
         let moments = Moments { number: probe.number, made, left, at: f.at, read: f.read };
         let to = match f.channel {
@@ -191,8 +199,7 @@ impl Module for Timestamps {
         document.tables.push(table);
         document.tables.extend(self.pacing());
         document.figures.push(figure);
-        let none = || Verdict::new(VERDICT, Outcome::Unclear, "No frame came over the wire.");
-        document.verdicts.push(verdict.unwrap_or_else(none));
+        document.verdicts.push(verdict.unwrap_or_else(|| self.none()));
     }
 }
 
@@ -280,6 +287,17 @@ impl Timestamps {
             Cell::from(self.one_in),
         ]);
         Some(table)
+    }
+
+    /// Where no probe came.
+    fn none(&self) -> Verdict {
+        let s = match self.strangers {
+            0 => "No frame came over the wire.".to_owned(),
+            n => format!(
+                "{n} frames came over the wire and none of them is a probe, of which alone both moments are known."
+            ),
+        };
+        Verdict::new(VERDICT, Outcome::Unclear, s)
     }
 
     /// Of the stamps that all other modules use.
