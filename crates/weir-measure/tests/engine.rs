@@ -349,6 +349,28 @@ fn statistics_that_are_ahead_are_not_called_fresh() {
     assert!(v.sentence.contains("ms of probes ahead"), "{}", v.sentence);
 }
 
+/// Flows that were just added count from 0, however large a counter is.
+#[test]
+fn counters_that_are_wrong_by_a_constant_are_named() {
+    let set = [("flows", "4"), ("duration", "1"), ("rate", "0.2"), ("wait", "0.5")];
+    let d = on(&mut Toy::default(), "counters", &set).unwrap();
+    for id in ["counters-right", "counters-fresh", "counters-not-ahead"] {
+        assert_eq!(outcome(&d, id), Outcome::Holds, "{:?}", d.verdicts);
+    }
+    for (counts_from, says) in [
+        (1_000, "more frames than were sent: flows."),
+        (1 << 62, "more frames than were sent: flows."),
+        (u64::MAX - 5, "fewer frames than before: flows."),
+    ] {
+        let d = on(&mut Toy { counts_from, ..Toy::default() }, "counters", &set).unwrap();
+        assert_eq!(outcome(&d, "counters-right"), Outcome::Fails, "{:?}", d.verdicts);
+        let v = d.verdicts.iter().find(|v| v.id == "counters-not-ahead").unwrap();
+        assert_eq!(v.outcome, Outcome::Fails, "{}", v.sentence);
+        assert!(v.sentence.contains(says), "{counts_from}: {}", v.sentence);
+        assert_eq!(outcome(&d, "counters-fresh"), Outcome::Unclear, "{:?}", d.verdicts);
+    }
+}
+
 /// A capture of three frames in two seconds, of which a module asks for a time at another rate.
 #[test]
 fn a_capture_that_is_played_ends_with_the_duration() {

@@ -52,11 +52,17 @@ pub struct Toy {
     pub active: Vec<(Match, u16, Vec<Action>)>,
     /// Frames that met each rule; not counted where `Some`: what statistics say instead.
     pub hits: Vec<(Match, u64)>,
+    /// Of rules that were added.
+    pub cookies: Vec<(Match, u64)>,
     pub frozen: Option<u64>,
     /// Counters tell so many times what was.
     pub told_times: u64,
     /// Echo replies and packets of packet-outs come twice.
     pub says_twice: bool,
+    /// Answers to barriers and to requests for flow statistics come twice.
+    pub answers_twice: bool,
+    /// Its flows' counters begin here.
+    pub counts_from: u64,
     /// Its flow statistics always have more to follow.
     pub never_ends: bool,
     /// Rules past this are accepted and never come to work.
@@ -109,9 +115,12 @@ impl Default for Toy {
             rules: Vec::new(),
             active: Vec::new(),
             hits: Vec::new(),
+            cookies: Vec::new(),
             frozen: None,
             told_times: 1,
             says_twice: false,
+            answers_twice: false,
+            counts_from: 0,
             never_ends: false,
             forgets: usize::MAX,
             deaf_to: &[],
@@ -150,9 +159,11 @@ impl Toy {
             idle_timeout: 0,
             hard_timeout: 0,
             flags: FlowFlags(0),
-            cookie: 0,
-            packets: self.frozen.unwrap_or(counted * self.told_times),
-            bytes: 0,
+            cookie: self.cookies.iter().find(|c| c.0 == *matcher).map_or(0, |c| c.1),
+            packets: self
+                .frozen
+                .unwrap_or((counted * self.told_times).wrapping_add(self.counts_from)),
+            bytes: (counted * 96).wrapping_add(self.counts_from),
             matcher: matcher.clone(),
             instructions: vec![Instruction::Apply(actions.clone())],
         }
@@ -278,11 +289,21 @@ impl SimulatedDut for Toy {
                         let flows = self.rules.len() as u32;
                         StatsReply::Aggregate(Aggregate { packets: 0, bytes: 0, flows })
                     }
-                    _ => return,
+                    _ => {
+                        let code = ErrorCode::BadMultipart;
+                        return self.say(
+                            now,
+                            xid,
+                            Message::Error(ErrorMsg { code, data: Vec::new() }),
+                        );
+                    }
                 };
                 let more = self.never_ends && matches!(body, StatsReply::Flow(_));
                 let more = if more { Part::More } else { Part::Last };
-                self.say(now, xid, Message::StatsReply { more, body });
+                let again = self.answers_twice && matches!(body, StatsReply::Flow(_));
+                for _ in 0..1 + u8::from(again) {
+                    self.say(now, xid, Message::StatsReply { more, body: body.clone() });
+                }
             }
             Message::FlowMod(f) if self.deaf_to.contains(&f.command) => {}
             Message::FlowMod(f) if f.command == FlowCommand::Delete => {
@@ -311,6 +332,8 @@ impl SimulatedDut for Toy {
                 let before = self.rules.len();
                 self.rules.retain(|r| (&r.0, r.1) != (&f.matcher, f.priority));
                 let is_new = self.rules.len() == before;
+                self.cookies.retain(|c| c.0 != f.matcher);
+                self.cookies.push((f.matcher.clone(), f.cookie));
                 self.rules.push((f.matcher.clone(), f.priority, actions(&f)));
                 let cost = if is_new { self.insertion } else { self.change };
                 self.busy = self.busy.max(now) + cost;
@@ -323,7 +346,11 @@ impl SimulatedDut for Toy {
                 self.due.insert(place, (at, job));
             }
             Message::BarrierRequest => match self.barrier {
-                Barrier::Honest => self.say(self.busy.max(now), xid, Message::BarrierReply),
+                Barrier::Honest => {
+                    for _ in 0..1 + u8::from(self.answers_twice) {
+                        self.say(self.busy.max(now), xid, Message::BarrierReply);
+                    }
+                }
                 Barrier::Early => self.say(now, xid, Message::BarrierReply),
                 Barrier::Refused => {
                     let code = ErrorCode::BadType;

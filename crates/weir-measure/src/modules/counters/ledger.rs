@@ -33,8 +33,15 @@ pub(super) const KINDS: [(&str, What); 7] = [
     ("meter", What::Meter),
 ];
 
-/// Packets and bytes.
-pub(super) type Pair = (u64, u64);
+impl What {
+    /// Of an entry that the module has just made in an emptied table: it counts from 0. Others were there before.
+    pub(super) fn is_new(self) -> bool {
+        matches!(self, Self::Flow(_) | Self::Group | Self::Meter)
+    }
+}
+
+/// Packets and bytes; sums of what a switch may tell, however much that is.
+pub(super) type Pair = (u128, u128);
 
 /// What one round of requests told.
 #[derive(Clone, Debug, Default)]
@@ -54,14 +61,14 @@ pub(super) struct Places {
 }
 
 impl Reading {
-    fn add(&mut self, what: What, (packets, bytes): Pair) {
+    fn add(&mut self, what: What, (packets, bytes): (u64, u64)) {
         // All ones: the switch does not keep it.
         if packets == u64::MAX {
             return;
         }
         let sum = self.told.entry(what).or_default();
-        sum.0 = sum.0.saturating_add(packets);
-        sum.1 = sum.1.saturating_add(bytes);
+        sum.0 += u128::from(packets);
+        sum.1 += u128::from(bytes);
     }
 
     /// Takes a reply, or a part of one.
@@ -107,14 +114,22 @@ impl Reading {
     }
 
     /// Packets of a kind, all flows together; `None`: it was not told.
-    pub(super) fn packets(&self, kind: What) -> Option<u64> {
-        match kind {
-            What::Flow(_) => {
-                let flows = self.told.range(What::Flow(0)..=What::Flow(u16::MAX));
-                flows.map(|(_, p)| p.0).reduce(u64::saturating_add)
-            }
-            other => self.told.get(&other).map(|p| p.0),
-        }
+    pub(super) fn packets(&self, kind: What) -> Option<u128> {
+        self.of(kind).map(|(_, p)| p.0).reduce(|sum, packets| sum + packets)
+    }
+
+    /// The counters of a kind: each flow's, or the one that there is.
+    pub(super) fn of(&self, kind: What) -> impl Iterator<Item = (What, Pair)> + '_ {
+        let range = match kind {
+            What::Flow(_) => What::Flow(0)..=What::Flow(u16::MAX),
+            other => other..=other,
+        };
+        self.told.range(range).map(|(what, pair)| (*what, *pair))
+    }
+
+    /// Whether any counter of a kind tells of fewer packets than an earlier reading.
+    pub(super) fn has_fallen(&self, kind: What, earlier: &Self) -> bool {
+        self.of(kind).any(|(what, now)| earlier.told.get(&what).is_some_and(|then| now.0 < then.0))
     }
 }
 
@@ -133,15 +148,15 @@ impl Truth {
         Self { least: self.least.saturating_sub(some), most: self.most + some, ..self }
     }
 
-    pub(super) fn has_packets(&self, packets: u64) -> bool {
-        (self.least..=self.most).contains(&packets)
+    pub(super) fn has_packets(&self, packets: u128) -> bool {
+        (u128::from(self.least)..=u128::from(self.most)).contains(&packets)
     }
 
     /// With or without check sequence, both are done; a stranger's frames have other sizes.
     pub(super) fn has_bytes(&self, (packets, bytes): Pair) -> bool {
-        let strangers = self.most - self.least;
+        let strangers = u128::from(self.most - self.least);
         [self.bytes_each, self.bytes_each + 4].iter().any(|each| {
-            let want = packets.saturating_mul(*each);
+            let want = packets.saturating_mul(u128::from(*each));
             want.abs_diff(bytes) <= strangers.saturating_mul(1600)
                 && (strangers > 0 || want == bytes)
         })
@@ -151,7 +166,7 @@ impl Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_openflow::model::{PortStats, TableStats};
+    use weir_openflow::model::{FlowFlags, FlowStats, Match, PortStats, TableStats};
 
     #[test]
     fn replies_are_read_where_they_are_ours() {
@@ -177,6 +192,36 @@ mod tests {
         };
         r.take(&StatsReply::Table(vec![table(0, 3), table(1, 4)]), &at);
         assert_eq!((r.packets(What::Table), r.packets(What::Group)), (Some(3), None));
+    }
+
+    #[test]
+    fn counters_of_any_size_are_summed_and_compared_one_by_one() {
+        let at = Places { first: Port(1), second: Port(2), group: 7, meter: 7, flows: 3 };
+        let reading = |packets: &[u64]| {
+            let mut r = Reading::default();
+            let flow = |(n, packets): (usize, &u64)| FlowStats {
+                table: 0,
+                duration_sec: 0,
+                duration_nsec: 0,
+                priority: 1000,
+                idle_timeout: 0,
+                hard_timeout: 0,
+                flags: FlowFlags(0),
+                cookie: n as u64 + 1,
+                packets: *packets,
+                bytes: 0,
+                matcher: Match::default(),
+                instructions: Vec::new(),
+            };
+            r.take(&StatsReply::Flow(packets.iter().enumerate().map(flow).collect()), &at);
+            r
+        };
+        let (kind, huge) = (What::Flow(0), u64::MAX - 5);
+        let before = reading(&[huge, huge, 3]);
+        assert_eq!(before.packets(kind), Some(2 * u128::from(huge) + 3));
+        assert!(!reading(&[huge + 1, huge, 3]).has_fallen(kind, &before));
+        assert!(reading(&[huge + 1, 0, 3]).has_fallen(kind, &before), "one of them wrapped");
+        assert!(reading(&[huge + 4, huge, 2]).has_fallen(kind, &before), "though the sum grew");
     }
 
     #[test]

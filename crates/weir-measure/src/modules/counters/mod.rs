@@ -6,12 +6,13 @@
 //! request was written, less those that the reply counts, at the probes' rate. A counter that tells of more
 //! than had left when the reply was read is *ahead*: such frames do not exist. Then the probes stop, and the
 //! counters are asked for until they are right, or for so long that they will not be any more: *settled* is
-//! when they were, after the last probe. What counts is in `ledger`, what is said of it in `told`.
+//! when they were, after the last probe. Flows, group and meter were just made, in a table that was emptied, and count
+//! from 0; of what was there before, only what it grows by counts. What counts is in `ledger`, what is said of it in `told`.
 
 mod ledger;
 mod told;
 
-use self::ledger::{KINDS, Places, Reading, Truth, What};
+use self::ledger::{KINDS, Pair, Places, Reading, Truth, What};
 use super::verdicts::refused;
 use crate::document::Document;
 use crate::module::{
@@ -132,7 +133,8 @@ struct Found {
     /// The most by which a reading was, in milliseconds of probes.
     lead: f64,
     back: u64,
-    before: Option<u64>,
+    /// What it told before the first probe.
+    before: u128,
     /// Milliseconds from the last probe to the first request whose answer was right.
     settled: Option<f64>,
 }
@@ -356,7 +358,7 @@ impl Counters {
             Step::Before => {
                 for (name, kind) in KINDS {
                     if let Some(packets) = round.reading.packets(kind) {
-                        let found = Found { before: Some(packets), ..Found::default() };
+                        let found = Found { before: packets, ..Found::default() };
                         self.kinds.insert(kind, found);
                     } else {
                         self.silent.push(name.split(',').next().unwrap_or(name));
@@ -393,7 +395,7 @@ impl Counters {
 
     /// Ages, and counters that are ahead.
     fn enter(&mut self, round: &Round) {
-        for (name, kind) in KINDS {
+        for (_, kind) in KINDS {
             let (Some(told), Some((asked, read))) =
                 (round.reading.packets(kind), round.moments.get(&kind))
             else {
@@ -401,25 +403,41 @@ impl Counters {
             };
             let share = self.share(kind);
             let (fps, stopped) = (self.fps, self.step != Step::Probing);
-            let earlier = self.last.as_ref().and_then(|r| r.packets(kind));
+            let earlier = self.last.as_ref().or(self.before.as_ref());
+            let back = earlier.is_some_and(|e| round.reading.has_fallen(kind, e));
             let strangers = match kind {
-                What::Flow(_) | What::Group | What::Meter => 0.0,
+                _ if kind.is_new() => 0.0,
                 _ => 10.0 + read / 1000.0,
+            };
+            let one_over = match kind {
+                What::Flow(_) => self.one_flow_over(&round.reading, *read),
+                _ => 0.0,
             };
             let Some(found) = self.kinds.get_mut(&kind) else { continue };
             found.readings += 1;
-            found.back += u64::from(earlier.is_some_and(|e| told < e));
-            let told = told.saturating_sub(found.before.unwrap_or(0)) as f64;
-            let _ = name;
+            found.back += u64::from(back);
+            let before = if kind.is_new() { 0 } else { found.before };
+            let told = told.saturating_sub(before) as f64;
             if !stopped {
                 found.ages.push((asked * share - told) / (fps * share) * 1e3);
             }
-            if told > read * share + SLACK + strangers {
+            let over = told - read * share - strangers;
+            if over > SLACK || one_over > 0.0 {
                 found.ahead += 1;
-                let lead = told - read * share - strangers;
-                found.lead = found.lead.max(lead / (fps * share) * 1e3);
+                found.lead = found.lead.max(over.max(one_over) / (fps * share) * 1e3);
             }
         }
+    }
+
+    /// The most packets that a single flow tells of beyond those that had left; one more may have, see [`SLACK`].
+    fn one_flow_over(&self, reading: &Reading, left: f64) -> f64 {
+        let all = self.probed.len().max(1) as f64;
+        let over = self.probed.iter().enumerate().filter_map(|(place, flow)| {
+            let (packets, _) = reading.told.get(&What::Flow(*flow))?;
+            let turns = ((left + SLACK - place as f64) / all).ceil().max(0.0);
+            Some(*packets as f64 - turns - 1.0)
+        });
+        over.fold(0.0, f64::max)
     }
 
     /// Whether all counters are right; notes when each of them was first.
@@ -439,8 +457,12 @@ impl Counters {
         all
     }
 
-    fn difference(&self, what: What, reading: &Reading) -> Option<(u64, u64)> {
-        let now = reading.told.get(&what)?;
+    /// What a counter tells of the probes.
+    fn difference(&self, what: What, reading: &Reading) -> Option<Pair> {
+        let now = *reading.told.get(&what)?;
+        if what.is_new() {
+            return Some(now);
+        }
         let before = self.before.as_ref().and_then(|b| b.told.get(&what)).copied();
         let before = before.unwrap_or_default();
         Some((now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)))

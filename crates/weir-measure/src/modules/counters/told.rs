@@ -7,6 +7,11 @@ use super::{Counters, Found, OLD_MS, Step};
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
 use crate::stats::quantile;
 
+/// As it is, or about, where it is more than a counter can hold.
+fn number(n: u128) -> Cell {
+    u64::try_from(n).map_or_else(|_| Cell::from(n as f64), Cell::from)
+}
+
 impl Counters {
     /// Writes all of it into the document.
     pub(super) fn tell(&self, document: &mut Document) {
@@ -40,7 +45,8 @@ impl Counters {
             };
             let q = |q| Cell::from(quantile(&found.ages, q).unwrap_or(f64::NAN));
             let told = self.last.as_ref().and_then(|r| r.packets(kind));
-            let told = told.map(|n| n.saturating_sub(found.before.unwrap_or(0)));
+            let before = if kind.is_new() { 0 } else { found.before };
+            let told = told.map(|n| number(n.saturating_sub(before)));
             let sent = match kind {
                 What::Group | What::Meter => self.truth(kind).most,
                 _ => self.sent,
@@ -52,7 +58,7 @@ impl Counters {
                 q(0.9),
                 Cell::from(found.ahead),
                 Cell::from(found.back),
-                told.map_or(Cell::from(f64::NAN), Cell::from),
+                told.unwrap_or(Cell::from(f64::NAN)),
                 Cell::from(sent),
                 Cell::from(found.settled.unwrap_or(f64::NAN)),
                 Cell::from(self.remark(kind)),
@@ -73,6 +79,10 @@ impl Counters {
         };
         if self.is_right(kind, last) {
             return String::new();
+        }
+        let first = self.kinds.get(&kind).map_or(0, |f| f.before);
+        if kind.is_new() && first > 0 {
+            return format!("{first} packets were told before the first was sent");
         }
         let packets = |what: What| {
             let pair = self.difference(what, last);
@@ -180,19 +190,18 @@ impl Counters {
         }
         let ahead = self.names(|_, f| f.ahead > 0);
         let back = self.names(|_, f| f.back > 0);
-        let verdict = match (ahead.is_empty(), back.is_empty()) {
-            (true, true) => {
-                let s = "No counter tells of frames that were not sent, or of fewer than before.";
-                Verdict::new(id, Outcome::Holds, s)
-            }
-            (false, _) => {
-                let s = format!("These tell of more frames than were sent: {}.", ahead.join("; "));
-                Verdict::new(id, Outcome::Fails, s)
-            }
-            (true, false) => {
-                let s = format!("These tell of fewer frames than before: {}.", back.join("; "));
-                Verdict::new(id, Outcome::Fails, s)
-            }
+        let mut faults = Vec::new();
+        if !ahead.is_empty() {
+            faults.push(format!("These tell of more frames than were sent: {}.", ahead.join("; ")));
+        }
+        if !back.is_empty() {
+            faults.push(format!("These tell of fewer frames than before: {}.", back.join("; ")));
+        }
+        let verdict = if faults.is_empty() {
+            let s = "No counter tells of frames that were not sent, or of fewer than before.";
+            Verdict::new(id, Outcome::Holds, s)
+        } else {
+            Verdict::new(id, Outcome::Fails, faults.join(" "))
         };
         verdict.with("readings", readings as f64, "")
     }
