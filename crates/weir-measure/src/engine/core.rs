@@ -490,7 +490,10 @@ impl Core {
                 self.out.push_back(Command::Disconnect);
             }
             Act::Connect => self.out.push_back(Command::Connect),
-            Act::Reset => self.out.push_back(Command::Reset),
+            Act::Reset => {
+                self.observed.reset();
+                self.out.push_back(Command::Reset);
+            }
             Act::End => self.drain(now),
             Act::Fail(why) => self.fail(now, why),
         }

@@ -28,6 +28,8 @@ pub(super) struct Observed {
     /// Questions without an answer, and why the first had none.
     untold: u64,
     why: String,
+    /// It was reset by the engine and has told nothing since.
+    resetting: bool,
     /// The least and the most of the CPU's load, in percent.
     load: Option<(f64, f64)>,
 }
@@ -35,6 +37,7 @@ pub(super) struct Observed {
 impl Observed {
     /// A sample of that moment was told, at whatever time.
     pub(super) fn told(&mut self, at: Nanos) {
+        self.resetting = false;
         if self.last != Some(at) {
             (self.told, self.last) = (self.told + 1, Some(at));
         }
@@ -55,8 +58,16 @@ impl Observed {
         }
     }
 
+    /// The engine resets it: until it tells again, that it does not is no fault of its own.
+    pub(super) fn reset(&mut self) {
+        self.resetting = true;
+    }
+
     /// It was asked, at whatever time, and did not tell.
     pub(super) fn untold(&mut self, why: &str) {
+        if self.resetting {
+            return;
+        }
         if self.untold == 0 {
             self.why = why.to_owned();
         }
@@ -107,5 +118,25 @@ impl Observed {
             table.row([Cell::from(what.as_str()), grown, Cell::from(c.unit.as_str())]);
         }
         document.tables.push(table);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_reset_silences_is_not_held_against_the_switch() {
+        let mut o = Observed::default();
+        o.told(Nanos(1));
+        o.reset();
+        (0..5).for_each(|_| o.untold("no such process"));
+        assert_eq!(o.verdict().map(|v| v.outcome), Some(Outcome::Holds));
+        // Once it has told again, it counts.
+        o.told(Nanos(2));
+        (0..5).for_each(|_| o.untold("it is silent"));
+        let v = o.verdict().unwrap();
+        assert_eq!(v.outcome, Outcome::Fails);
+        assert!(v.sentence.contains("asked 5 times") && v.sentence.contains("it is silent"));
     }
 }

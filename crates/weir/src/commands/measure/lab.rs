@@ -185,10 +185,11 @@ impl Lab {
             Some(Err(e)) => Some(e.to_string()),
             None => None,
         };
-        let of = |d: &Arc<Mutex<Restarted>>| locked(d).child().id();
-        let pid = self.data_path.as_ref().map_or(0, of);
-        let of = format!("process {pid}, its data path, from /proc");
-        let process = Periodic::new(ProcessSampler::new(pid), of, Duration::from_secs(1));
+        let path = self.data_path.clone();
+        // It is another one after a reset.
+        let pid = move || path.as_ref().map_or(0, |d| locked(d).child().id());
+        let of = format!("process {}, its data path, from /proc", pid());
+        let process = Periodic::new(ProcessSampler::following(pid), of, Duration::from_secs(1));
         match untold {
             None => Box::new(process),
             Some(why) => Box::new(Instead { why, process }),
