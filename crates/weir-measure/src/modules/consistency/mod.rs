@@ -12,9 +12,11 @@
 //! - *two steps*: new entries of higher priority, a barrier, then the old ones deleted: the way for which a gap
 //!   has no excuse.
 
+mod missing;
 mod told;
 mod watch;
 
+use self::missing::Missing;
 use self::watch::{Order, Rule, Watch};
 use super::verdicts::refused;
 use crate::document::Document;
@@ -55,6 +57,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         step: Step::Filling(None),
         load: None,
         order: Order::new(0),
+        missing: Missing::default(),
         to_second: false,
         priority: FIRST_PRIORITY,
         run: Run::default(),
@@ -157,6 +160,7 @@ struct Consistency {
     step: Step,
     load: Option<LoadId>,
     order: Order,
+    missing: Missing,
     to_second: bool,
     priority: u16,
     run: Run,
@@ -275,19 +279,16 @@ impl Consistency {
 
     fn end_update(&mut self, cx: &mut Context<'_>) {
         let run = std::mem::take(&mut self.run);
-        let found = run.watch.found(run.replied, 1e3 / self.fps);
+        let found = run.watch.found(run.replied);
         let flows = self.flows as u64;
         let Some(row) = self.rows.get_mut(self.at) else { return };
+        self.missing.enter(row.updates, run.watch.between(), &self.order);
         row.updates += 1;
         row.turned += flows;
-        row.with_gap += u64::from(found.gaps > 0);
         row.with_stale += u64::from(found.stale > 0);
         row.with_overtaken += u64::from(found.overtaken > 0);
         row.with_back += u64::from(found.back > 0);
         row.incomplete += u64::from(found.unchanged > 0);
-        row.gaps += found.gaps as u64;
-        row.lost_in_gaps += found.lost;
-        row.longest_ms = row.longest_ms.max(found.longest_ms);
         row.stale_ms = row.stale_ms.max(found.stale_ms);
         let ms = |at: Nanos| run.first_at.map(|first| ns_between(first, at) / 1e6);
         row.barriers.extend(run.replied.and_then(ms));
@@ -298,6 +299,14 @@ impl Consistency {
             return self.pause(cx);
         }
         self.end_row(cx);
+    }
+
+    /// What a row lacks and has not come by now is lost.
+    fn count_lost(&mut self) {
+        let lost = std::mem::take(&mut self.missing).lost(1e3 / self.fps);
+        let Some(row) = self.rows.get_mut(self.at) else { return };
+        (row.with_gap, row.gaps) = (lost.updates, lost.gaps);
+        (row.lost_in_gaps, row.longest_ms) = (lost.probes, lost.longest_ms);
     }
 
     fn end_row(&mut self, cx: &mut Context<'_>) {
@@ -361,6 +370,7 @@ impl Module for Consistency {
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
         let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
         self.order.came(id.flow, id.number, frame.channel);
+        self.missing.came(id.number);
         let by = if frame.channel == usize::from(self.to_second) { Rule::New } else { Rule::Old };
         // One of before the update, which comes late, was treated by the rule before the old one.
         let is_before = frame.left.zip(self.run.first_at).is_some_and(|(left, at)| left < at);
@@ -410,6 +420,7 @@ impl Module for Consistency {
             Step::Updating => self.end_update(cx),
             Step::Draining => {
                 let order = std::mem::replace(&mut self.order, Order::new(0));
+                self.count_lost();
                 if let Some(row) = self.rows.get_mut(self.at) {
                     (row.came, row.twice, row.late) = (order.came, order.twice, order.late);
                     row.late_to_others = order.late_to_others;
@@ -423,6 +434,8 @@ impl Module for Consistency {
     }
 
     fn finish(&mut self, bench: &Bench, document: &mut Document) {
+        // Of a row that did not come to its end.
+        self.count_lost();
         self.tell(bench, document);
     }
 }

@@ -37,13 +37,6 @@ pub(super) struct Watch {
 pub(super) struct Found {
     /// Flows that never showed the new rule.
     pub(super) unchanged: usize,
-    /// Flows of which probes between the last treated by the old rule and the first treated by the new one came
-    /// by no port.
-    pub(super) gaps: usize,
-    /// Those probes.
-    pub(super) lost: u64,
-    /// The longest time without either rule, in milliseconds: at least, as told by probes that did not come.
-    pub(super) longest_ms: f64,
     /// Flows of which a probe was treated by the old rule after one that was treated by the new.
     pub(super) back: usize,
     /// Probes that left after the barrier's reply was read, and were treated by the old rule, were of so many
@@ -83,10 +76,19 @@ impl Watch {
         self.flows.iter().filter(|f| f.new >= 3).count()
     }
 
-    /// What was found; `replied`: when the barrier's reply was read, `interval_ms`: from one probe to the next of
-    /// all flows.
-    pub(super) fn found(&self, replied: Option<Nanos>, interval_ms: f64) -> Found {
-        let round = self.flows.len() as u32;
+    /// Of each flow the probes between the last that the old rule treated and the first that the new one did.
+    pub(super) fn between(&self) -> impl Iterator<Item = (u16, u32)> + '_ {
+        let round = self.flows.len();
+        let of = move |(n, f): (usize, &Flow)| {
+            let (old, new) = (f.last_old?.0, f.first_new?.0);
+            let numbers = (old as usize + round..new as usize).step_by(round.max(1));
+            Some(numbers.map(move |number| (n as u16, number as u32)))
+        };
+        self.flows.iter().enumerate().filter_map(of).flatten()
+    }
+
+    /// What was found; `replied`: when the barrier's reply was read.
+    pub(super) fn found(&self, replied: Option<Nanos>) -> Found {
         let mut found = Found::default();
         for f in &self.flows {
             if let Some((_, Some(left))) = f.last_old
@@ -102,15 +104,6 @@ impl Watch {
             let Some((old, _)) = f.last_old else { continue };
             if old > new {
                 found.back += 1;
-            } else {
-                let between = (new - old).div_ceil(round.max(1)).saturating_sub(1);
-                if between > 0 {
-                    found.gaps += 1;
-                    found.lost += u64::from(between);
-                    // From the first probe that was lost to the last.
-                    let ms = f64::from((between - 1) * round) * interval_ms;
-                    found.longest_ms = found.longest_ms.max(ms);
-                }
             }
         }
         // From the last flow to the first: the earliest number that showed the change of any sent later.
@@ -163,6 +156,11 @@ impl Order {
         }
     }
 
+    /// Whether that one of the last 65,536 has come.
+    pub(super) fn has(&self, number: u32) -> bool {
+        self.seen.get(number as usize % KEPT) == Some(&number.wrapping_add(1))
+    }
+
     /// A frame came.
     pub(super) fn came(&mut self, flow: u16, number: u32, channel: usize) {
         let place = &mut self.seen[number as usize % KEPT];
@@ -209,7 +207,7 @@ mod tests {
     #[test]
     fn a_clean_change_is_clean() {
         let w = watch(4, 40, |_, n| Some(if n < 20 { Rule::Old } else { Rule::New }));
-        assert_eq!(w.found(Some(Nanos::from_millis(20)), 1.0), Found::default());
+        assert_eq!(w.found(Some(Nanos::from_millis(20))), Found::default());
         assert_eq!(w.settled(), 4);
     }
 
@@ -221,13 +219,13 @@ mod tests {
             (1, 8..18) => None,
             (_, n) => Some(if n < 12 { Rule::Old } else { Rule::New }),
         });
-        let found = gap.found(at(12), 1.0);
-        assert_eq!((found.gaps, found.lost, found.longest_ms), (1, 3, 8.0));
+        let found = gap.found(at(12));
+        assert_eq!(gap.between().collect::<Vec<_>>(), [(1, 9), (1, 13), (1, 17)]);
         assert_eq!((found.stale, found.back, found.overtaken, found.unchanged), (0, 0, 0, 0));
         // The reply came 10 ms before the change.
         let early = watch(4, 60, |_, n| Some(if n < 30 { Rule::Old } else { Rule::New }));
-        let found = early.found(at(20), 1.0);
-        assert_eq!((found.stale, found.stale_ms, found.gaps), (4, 9.0, 0));
+        let found = early.found(at(20));
+        assert_eq!((found.stale, found.stale_ms, early.between().count()), (4, 9.0, 0));
         // Flow 3 was asked for last and changed first; flow 0 never does.
         let odd = watch(4, 60, |f, n| {
             Some(match f {
@@ -237,13 +235,13 @@ mod tests {
                 _ => Rule::Old,
             })
         });
-        let found = odd.found(None, 1.0);
+        let found = odd.found(None);
         assert_eq!((found.overtaken, found.unchanged, found.stale), (3, 1, 0));
         // Flow 2 falls back.
         let back = watch(4, 60, |f, n| {
             Some(if n < 20 || f == 2 && n == 30 { Rule::Old } else { Rule::New })
         });
-        assert_eq!(back.found(None, 1.0).back, 1);
+        assert_eq!(back.found(None).back, 1);
     }
 
     #[test]
@@ -267,11 +265,11 @@ mod tests {
             let (mut w, mut o) = (Watch::new(3), Order::new(3));
             for (flow, number, new) in frames {
                 let rule = if new { Rule::New } else { Rule::Old };
-                w.came(flow % 5, number, None, rule);
+                w.came(flow % 5, number % 1000, None, rule);
                 o.came(flow % 5, number, usize::from(new));
             }
-            let found = w.found(Some(Nanos(1)), 0.1);
-            prop_assert!(found.gaps + found.back + found.unchanged <= 3);
+            let found = w.found(Some(Nanos(1)));
+            prop_assert!(found.back + found.unchanged <= 3);
         }
     }
 }
