@@ -371,6 +371,17 @@ fn counters_that_are_wrong_by_a_constant_are_named() {
     }
 }
 
+/// All ones: the switch does not count it.
+#[test]
+fn counters_that_are_not_kept_are_not_called_ahead() {
+    let set = [("flows", "20"), ("rates", "5"), ("duration", "1"), ("rate", "1")];
+    let d = on(&mut Toy { frozen: Some(u64::MAX), ..Toy::default() }, "flow-stats", &set).unwrap();
+    let v = d.verdicts.iter().find(|v| v.id == "statistics-fresh").unwrap();
+    assert_eq!(v.outcome, Outcome::Unclear, "{}", v.sentence);
+    assert!(v.sentence.contains("does not count"), "{}", v.sentence);
+    assert_eq!(outcome(&d, "statistics-whole"), Outcome::Holds);
+}
+
 /// A capture of three frames in two seconds, of which a module asks for a time at another rate.
 #[test]
 fn a_capture_that_is_played_ends_with_the_duration() {

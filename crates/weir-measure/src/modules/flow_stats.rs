@@ -79,6 +79,8 @@ struct Row {
     ages: Vec<f64>,
     /// By how much a reply counts more than had left when it was read; negative: it does not.
     leads: Vec<f64>,
+    /// Replies that do not tell what flows counted.
+    unkept: u64,
     cpu: Vec<f64>,
     /// Microseconds.
     probes: Vec<f64>,
@@ -91,7 +93,9 @@ struct Open {
     first_part: Option<Nanos>,
     parts: u32,
     flows: u64,
-    packets: u64,
+    packets: u128,
+    /// Flows whose packets the switch does not count, in its word: all ones (1.3 §5.8).
+    unkept: u64,
 }
 
 struct FlowStats {
@@ -144,8 +148,15 @@ impl FlowStats {
         row.asked += 1;
         let interval = Duration::from_secs_f64(1.0 / row.rate);
         let xid = cx.stats(StatsRequest::Flow(FlowFilter::every_flow()));
-        let open =
-            Open { row: self.at, written: None, first_part: None, parts: 0, flows: 0, packets: 0 };
+        let open = Open {
+            row: self.at,
+            written: None,
+            first_part: None,
+            parts: 0,
+            flows: 0,
+            packets: 0,
+            unkept: 0,
+        };
         self.open.insert(xid, open);
         cx.timer_in(interval, ASK);
     }
@@ -200,7 +211,10 @@ impl Module for FlowStats {
                 let ours = flows.iter().filter(|f| f.priority != rules::DROP_PRIORITY);
                 for f in ours {
                     open.flows += 1;
-                    open.packets = open.packets.saturating_add(f.packets);
+                    match f.packets {
+                        u64::MAX => open.unkept += 1,
+                        packets => open.packets += u128::from(packets),
+                    }
                 }
                 if *more == Part::More {
                     return;
@@ -218,6 +232,10 @@ impl Module for FlowStats {
                     row.between.push(ns_between(first, at) / 1e6 / f64::from(open.parts - 1));
                 }
                 row.flows.push(open.flows as f64);
+                if open.unkept > 0 {
+                    row.unkept += 1;
+                    return;
+                }
                 if let Some(left) = left {
                     row.ages.push((left - open.packets as f64) / self.fps * 1e3);
                 }
@@ -367,12 +385,13 @@ impl FlowStats {
     fn fresh(&self) -> Verdict {
         let id = "statistics-fresh";
         let ages: Vec<f64> = self.rows.iter().flat_map(|r| r.ages.iter().copied()).collect();
+        let unkept: u64 = self.rows.iter().map(|r| r.unkept).sum();
         let Some(age) = quantile(&ages, 0.9) else {
-            return Verdict::new(
-                id,
-                Outcome::Unclear,
-                "No reply could be compared with the probes.",
-            );
+            let s = match unkept {
+                0 => "No reply could be compared with the probes.",
+                _ => "The switch says of its flows' packets that it does not count them.",
+            };
+            return Verdict::new(id, Outcome::Unclear, s);
         };
         let allowed = OLD_MS + self.flows as f64 / self.fps * 1e3;
         let leads: Vec<f64> = self.rows.iter().flat_map(|r| r.leads.iter().copied()).collect();
