@@ -382,6 +382,21 @@ fn counters_that_are_not_kept_are_not_called_ahead() {
     assert_eq!(outcome(&d, "statistics-whole"), Outcome::Holds);
 }
 
+#[test]
+fn what_is_answered_again_is_named() {
+    for (module, set) in [
+        ("flow-stats", &[("flows", "4"), ("rates", "5"), ("duration", "1")][..]),
+        ("flow-insert", &[("entries", "1"), ("repetitions", "3")]),
+    ] {
+        let d = on(&mut Toy::default(), module, set).unwrap();
+        assert!(d.verdicts.iter().all(|v| v.id != "control-channel-works"), "{:?}", d.verdicts);
+        let d = on(&mut Toy { answers_twice: true, ..Toy::default() }, module, set).unwrap();
+        let v = d.verdicts.iter().find(|v| v.id == "control-channel-works").unwrap();
+        assert_eq!(v.outcome, Outcome::Fails);
+        assert!(v.sentence.contains("answers again what it had answered"), "{}", v.sentence);
+    }
+}
+
 /// A capture of three frames in two seconds, of which a module asks for a time at another rate.
 #[test]
 fn a_capture_that_is_played_ends_with_the_duration() {

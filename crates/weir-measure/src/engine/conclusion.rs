@@ -52,6 +52,7 @@ impl Core {
         }
         self.mark_misread();
         self.observed.write(&mut self.document);
+        self.twice.write(&mut self.document);
         self.finished = true;
         self.clean_up(now);
     }

@@ -12,6 +12,7 @@ use super::restore::Made;
 use super::setup::Setup;
 use super::tally::Tally;
 use super::terms::{Command, Departures, Input, Phase, Settings, Status, nanos};
+use super::twice::Twice;
 use crate::document::Document;
 use crate::module::{
     Act, Bench, Captured, Context, Load, LoadId, Module, On, Params, Table, Wired,
@@ -71,6 +72,7 @@ pub struct Core {
     pub(super) tally: Tally,
     pub(super) observed: Observed,
     pub(super) misread: Misread,
+    pub(super) twice: Twice,
     pub(super) failed: Option<String>,
     /// What the switch did to end the measurement.
     pub(super) blamed: Option<String>,
@@ -132,6 +134,7 @@ impl Core {
             tally: Tally::default(),
             observed: Observed::default(),
             misread: Misread::default(),
+            twice: Twice::default(),
             failed: None,
             blamed: None,
             finished: false,
@@ -379,6 +382,7 @@ impl Core {
             self.expected.get_mut(&msg.xid).into_iter().for_each(|e| e.parts += 1);
             None
         };
+        self.twice.came(&msg, expected.as_ref());
         let known = expected.is_some() || self.restored_by == Some(msg.xid);
         self.strange_barriers += u64::from(msg.body == Message::BarrierReply && !known);
         if let Message::Error(e) = &msg.body
@@ -418,6 +422,7 @@ impl Core {
     pub(super) fn forget_expected(&mut self) {
         self.expected.clear();
         self.deadlines.clear();
+        self.twice.forget();
     }
 
     pub(super) fn unanswered(&mut self, now: Nanos, xid: u32, e: &Expected, lack: &Lack) {

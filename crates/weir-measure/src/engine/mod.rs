@@ -40,6 +40,7 @@ pub mod simulation;
 mod tally;
 mod terms;
 mod thinning;
+mod twice;
 pub mod wire;
 
 pub use self::core::Core;
