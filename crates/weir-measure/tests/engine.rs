@@ -397,6 +397,26 @@ fn what_is_answered_again_is_named() {
     }
 }
 
+#[test]
+fn little_of_a_measurement_shows_nothing_that_holds() {
+    let set = [("entries", "1"), ("repetitions", "30")];
+    let whole = on(&mut Toy::default(), "flow-insert", &set).unwrap();
+    assert_eq!(outcome(&whole, "barrier-truthful"), Outcome::Holds);
+    let mut early = Toy { closes_after: Some(26), ..Toy::default() };
+    let d = on(&mut early, "flow-insert", &set).unwrap();
+    assert!(d.partial.is_some());
+    assert_eq!(outcome(&d, "barrier-truthful"), Outcome::Unclear, "{:?}", d.verdicts);
+    assert!(d.verdicts.iter().all(|v| v.outcome != Outcome::Holds), "{:?}", d.verdicts);
+}
+
+#[test]
+fn packet_ins_that_never_come_have_no_rate() {
+    let set = [("rates", "100"), ("duration", "0.5"), ("wait", "0.3")];
+    let d = on(&mut Toy { forgets: 0, ..Toy::default() }, "packet-in", &set);
+    let text = d.map_or_else(|e| e, |d| format!("{:?}", d.verdicts));
+    assert!(!text.contains("NaN"), "{text}");
+}
+
 /// A capture of three frames in two seconds, of which a module asks for a time at another rate.
 #[test]
 fn a_capture_that_is_played_ends_with_the_duration() {

@@ -83,7 +83,7 @@ pub struct Core {
     /// Handlers called, and how many there were at the last look whether the module waits for anything.
     calls: u64,
     calls_before: u64,
-    status: (u64, u64),
+    pub(super) status: (u64, u64),
     pub(super) notes: Vec<String>,
 }
 

@@ -302,8 +302,14 @@ impl PacketIns {
             }
             (false, Some(r)) => {
                 let (rate, loss, got) = (r.rate, r.loss(), r.per_second());
+                // Fewer than two have no rate.
+                let come = match r.received {
+                    0 => "no packet-in comes".to_owned(),
+                    _ if got.is_nan() => format!("{} packet-ins come", r.received),
+                    _ => format!("{got:.0} packet-ins a second come"),
+                };
                 let s = format!(
-                    "Of {rate:.0} frames a second for the controller {loss:.1} % are lost; {got:.0} packet-ins a second come."
+                    "Of {rate:.0} frames a second for the controller {loss:.1} % are lost; {come}."
                 );
                 Verdict::new(id, Outcome::Fails, s)
                     .with("loss", loss, "%")
