@@ -95,6 +95,9 @@ pub struct Strewn {
     pub bytes: f64,
     /// Cycles until data can be used that is in no cache of the core's own.
     pub cycles: f64,
+    /// Seconds in which the measurement came round once: one load after the other, each line once. By the clock that
+    /// it was measured at, whatever clock is asked about.
+    pub round_s: f64,
 }
 
 impl Processor {
@@ -104,10 +107,7 @@ impl Processor {
         let after = self.strewn.partition_point(|s| s.bytes < bytes);
         let (low, high) = (after.checked_sub(1), self.strewn.get(after));
         match (low.and_then(|l| self.strewn.get(l)), high) {
-            (Some(l), Some(h)) => {
-                let part = (bytes / l.bytes).ln() / (h.bytes / l.bytes).ln();
-                Some(l.cycles + (h.cycles - l.cycles) * part)
-            }
+            (Some(l), Some(h)) => Some(between((l.bytes, l.cycles), (h.bytes, h.cycles), bytes)),
             (one, other) => one.or(other).map(|s| s.cycles),
         }
     }
@@ -120,12 +120,27 @@ impl Processor {
     /// As [`Processor::strewn_over`], of lines that were touched so many seconds ago. What was measured was measured
     /// at a pace of its own: one load after the other, each line once in a round.
     pub fn strewn_after(&self, bytes: f64, seconds: f64) -> Option<f64> {
-        let cycles = self.strewn_over(bytes)?;
-        let Some(r) = &self.residence else { return Some(cycles) };
-        let round = bytes / self.line_bytes * cycles / self.clock_hz;
-        let least = self.strewn.first().map_or(0.0, |s| s.cycles).min(cycles);
-        Some(r.load_where(bytes, self.taken(seconds), (least, cycles), round))
+        let Some(r) = &self.residence else { return self.strewn_over(bytes) };
+        let (taken, least) = (self.taken(seconds), self.strewn.first()?.cycles);
+        let mut before: Option<(f64, f64)> = None;
+        for s in &self.strewn {
+            // Put right where it was measured: between two sizes neither had as many lines taken as a line through
+            // both would say. What is spread over more is not nearer.
+            let near = least.min(s.cycles);
+            let cycles = r.load_where(s.bytes, taken, (near, s.cycles), s.round_s);
+            let cycles = before.map_or(cycles, |b| cycles.max(b.1));
+            if s.bytes >= bytes {
+                return Some(before.map_or(cycles, |b| between(b, (s.bytes, cycles), bytes)));
+            }
+            before = Some((s.bytes, cycles));
+        }
+        before.map(|b| b.1)
     }
+}
+
+/// A straight line over the logarithm of the size, from one size and its cycles to a larger one's.
+fn between(low: (f64, f64), high: (f64, f64), bytes: f64) -> f64 {
+    low.1 + (high.1 - low.1) * (bytes / low.0).ln() / (high.0 / low.0).ln()
 }
 
 /// The cache of translations of addresses, as far as loads feel it.

@@ -67,9 +67,9 @@ pub(super) fn estimate(
 }
 
 /// Rounds in which a pace is looked for.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 64;
 /// A pace is found where the next one differs by less than this part.
-const SETTLED: f64 = 0.005;
+const SETTLED: f64 = 1e-9;
 
 /// What a list of operations costs on a processor.
 ///

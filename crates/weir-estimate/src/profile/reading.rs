@@ -166,10 +166,9 @@ fn processor(top: &Section<'_>, s: &Section<'_>) -> Result<Processor, Fault> {
     };
     let mut strewn: Vec<Strewn> = Vec::new();
     for s in top.sections("strewn")? {
-        let one = Strewn {
-            bytes: s.need_quantity("size", Dimension::Size)?,
-            cycles: s.need_number("cycles", Bounds::Positive)?,
-        };
+        let bytes = s.need_quantity("size", Dimension::Size)?;
+        let cycles = s.need_number("cycles", Bounds::Positive)?;
+        let one = Strewn { bytes, cycles, round_s: bytes / line_bytes * cycles / clock_hz };
         if strewn.last().is_some_and(|l| l.bytes >= one.bytes) {
             return Err(s.wrong("strewn: sizes must grow"));
         }
