@@ -192,11 +192,12 @@ impl Promise {
             Bound::AtMost => value <= self.value,
         }
     }
-    /// Whether it holds of `value`, the median of `samples` where there are any. Samples on both sides of the bound can't
-    /// tell, nor can a run whose figures are none.
+    /// Whether it holds of `value`, the median of `samples` where there are any. They can't tell where more than a quarter of them
+    /// lie on the bound's other side, nor can a run whose figures are none.
     pub fn outcome(self, value: f64, samples: &[f64], extent: Extent) -> Outcome {
         let kept = self.kept(value);
-        if extent == Extent::Quick || samples.iter().any(|s| self.kept(*s) != kept) {
+        let others = samples.iter().filter(|s| self.kept(**s) != kept).count();
+        if extent == Extent::Quick || others * 4 > samples.len() {
             Outcome::Unclear
         } else if kept {
             Outcome::Holds
@@ -646,7 +647,10 @@ mod tests {
         let (outcome, line) = judged(&[202.9, -241.4, 11.5], full, most);
         assert_eq!(outcome, Unclear);
         assert!(line.ends_with("| at most 20: **unclear**, from -241 to 203 |"), "{line}");
-        let (outcome, line) = judged(&[19.0, 20.0, 11.5], full, most);
+        let (outcome, _) = judged(&[19.0, 46.1, 11.5], full, most);
+        assert_eq!(outcome, Unclear);
+        // One that was disturbed is what medians are for.
+        let (outcome, line) = judged(&[19.0, 20.0, 46.1, 11.5], full, most);
         assert_eq!(outcome, Holds);
         assert!(line.ends_with("| at most 20: kept |"), "{line}");
         let (outcome, line) = judged(&[19.0, 19.9, 11.5], Extent::Reduced, least);
