@@ -347,7 +347,7 @@ fn identity_of(
     let [certificate, key, ca] = texts.each_ref().map(String::as_bytes);
     let read = Identity::new(&Pem { certificate, key, ca }, name);
     let read = read.map_err(|(part, e)| (part, Wrong::Content(e)))?;
-    Ok(read.from_files(files, digest(&texts.join("\0"))))
+    Ok(read.with_origin(files, digest(&texts.join("\0"))))
 }
 
 /// Reads the files of an identity again. `None`: it is of none, or they have what they had.

@@ -140,7 +140,7 @@ impl Identity {
 
     /// The same, read from these files, whose texts have this digest.
     #[must_use]
-    pub fn from_files(self, files: Files, texts: u64) -> Self {
+    pub fn with_origin(self, files: Files, texts: u64) -> Self {
         Self { files: Some(Arc::new(files)), texts, ..self }
     }
 
