@@ -44,7 +44,6 @@ impl Core {
         }
         self.document.notes.append(&mut self.notes);
         self.module.finish(&self.bench, &mut self.document);
-        self.doubt();
         if let Some(why) = &self.blamed {
             let mut letters = why.chars();
             let first = letters.next().map(|c| c.to_ascii_uppercase());
@@ -54,21 +53,21 @@ impl Core {
         self.mark_misread();
         self.twice.write(&mut self.document);
         self.observed.write(&mut self.document);
+        self.doubt();
         self.finished = true;
         self.clean_up(now);
     }
 
-    /// Of a measurement that ended before half of it was done: what it would have shown later nobody knows.
+    /// Of a measurement that ended before half of its steps were done, or that knows of none: what it would have shown later
+    /// nobody knows.
     fn doubt(&mut self) {
         let (done, of) = self.status;
-        if self.document.partial.is_none() || done >= of.div_ceil(2) {
+        if self.document.partial.is_none() || of > 0 && done >= of.div_ceil(2) {
             return;
         }
-        let percent = done * 100 / of.max(1);
         for v in self.document.verdicts.iter_mut().filter(|v| v.outcome == Outcome::Holds) {
             v.outcome = Outcome::Unclear;
-            v.sentence +=
-                &format!(" The measurement ended with {percent} % of it done: too early to tell.");
+            v.sentence += " The measurement ended early: too early to tell.";
         }
     }
 

@@ -57,7 +57,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         step: Step::Filling(None),
         load: None,
         order: Order::new(0),
-        missing: Missing::default(),
+        missing: Missing::of_flows(0),
         to_second: false,
         priority: FIRST_PRIORITY,
         run: Run::default(),
@@ -211,6 +211,7 @@ impl Consistency {
         let load = Load::new(0, Headers::default(), self.frame, self.fps).over(flows);
         self.load = Some(cx.begin(load));
         self.order = Order::new(self.flows);
+        self.missing = Missing::of_flows(self.flows);
         self.run = Run { shown: vec![false; self.flows], ..Run::default() };
         self.step = Step::Showing;
         let wait = self.wait;
@@ -303,7 +304,8 @@ impl Consistency {
 
     /// What a row lacks and has not come by now is lost.
     fn count_lost(&mut self) {
-        let lost = std::mem::take(&mut self.missing).lost(1e3 / self.fps);
+        let missing = std::mem::replace(&mut self.missing, Missing::of_flows(0));
+        let lost = missing.lost(1e3 / self.fps);
         let Some(row) = self.rows.get_mut(self.at) else { return };
         (row.with_gap, row.gaps) = (lost.updates, lost.gaps);
         (row.lost_in_gaps, row.longest_ms) = (lost.probes, lost.longest_ms);

@@ -43,6 +43,9 @@ impl What {
 /// Packets and bytes; sums of what a switch may tell, however much that is.
 pub(super) type Pair = (u128, u128);
 
+/// Bytes that the switch does not keep, or not of all that is summed up.
+pub(super) const NOT_KEPT: u128 = u128::MAX;
+
 /// What one round of requests told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
@@ -68,7 +71,10 @@ impl Reading {
         }
         let sum = self.told.entry(what).or_default();
         sum.0 += u128::from(packets);
-        sum.1 += u128::from(bytes);
+        sum.1 = match bytes {
+            u64::MAX => NOT_KEPT,
+            bytes => sum.1.saturating_add(u128::from(bytes)),
+        };
     }
 
     /// Takes a reply, or a part of one.
@@ -155,11 +161,12 @@ impl Truth {
     /// With or without check sequence, both are done; a stranger's frames have other sizes.
     pub(super) fn has_bytes(&self, (packets, bytes): Pair) -> bool {
         let strangers = u128::from(self.most - self.least);
-        [self.bytes_each, self.bytes_each + 4].iter().any(|each| {
-            let want = packets.saturating_mul(u128::from(*each));
-            want.abs_diff(bytes) <= strangers.saturating_mul(1600)
-                && (strangers > 0 || want == bytes)
-        })
+        bytes == NOT_KEPT
+            || [self.bytes_each, self.bytes_each + 4].iter().any(|each| {
+                let want = packets.saturating_mul(u128::from(*each));
+                want.abs_diff(bytes) <= strangers.saturating_mul(1600)
+                    && (strangers > 0 || want == bytes)
+            })
     }
 }
 
@@ -233,5 +240,7 @@ mod tests {
         let t = t.with_strangers();
         assert!(t.has_packets(110) && !t.has_packets(111) && t.has_bytes((101, 9_700)));
         assert!(!t.has_bytes((100, 90_000)));
+        // That they are not kept is no fault.
+        assert!(t.has_bytes((100, NOT_KEPT)));
     }
 }

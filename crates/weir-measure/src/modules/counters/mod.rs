@@ -12,7 +12,7 @@
 mod ledger;
 mod told;
 
-use self::ledger::{KINDS, Pair, Places, Reading, Truth, What};
+use self::ledger::{KINDS, NOT_KEPT, Pair, Places, Reading, Truth, What};
 use super::verdicts::refused;
 use crate::document::Document;
 use crate::module::{
@@ -465,7 +465,11 @@ impl Counters {
         }
         let before = self.before.as_ref().and_then(|b| b.told.get(&what)).copied();
         let before = before.unwrap_or_default();
-        Some((now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)))
+        let bytes = match [before.1, now.1].contains(&NOT_KEPT) {
+            true => NOT_KEPT,
+            false => now.1.saturating_sub(before.1),
+        };
+        Some((now.0.saturating_sub(before.0), bytes))
     }
 
     /// Packets and bytes of a kind are what was sent.
