@@ -403,6 +403,7 @@ fn every_method_of_control_says_what_a_desk_does_with_it() {
         // By one that does.
         "add_port",
         "add_rule",
+        "place_rule",
         "withhold",
         // Where there are several workers no VDP is away.
         "hold_for_return",
