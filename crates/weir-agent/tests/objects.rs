@@ -345,6 +345,16 @@ fn what_names_a_lost_port_is_carried() {
     let seen: Vec<_> = rig.flows(NEW).into_iter().map(|f| f.instructions).collect();
     assert_eq!(seen, before);
     assert_eq!(by(&mut rig), [vec![], vec![3], vec![3], vec![3], vec![]]);
+    // Of two that are away one comes back by itself.
+    rig.plane.set_ports(VID, all.iter().copied().filter(|p| p.0 == PortNo(1)).collect()).unwrap();
+    rig.plane.relink(VID).unwrap();
+    assert_eq!(by(&mut rig), vec![vec![0; 0]; 5]);
+    rig.plane.set_ports(VID, all.iter().copied().filter(|p| p.0 != PortNo(3)).collect()).unwrap();
+    rig.plane.relink(VID).unwrap();
+    assert_eq!(by(&mut rig), [vec![2], vec![2], vec![2], vec![2], vec![2]]);
+    rig.plane.set_ports(VID, all.iter().copied().filter(|p| p.0 != PortNo(2)).collect()).unwrap();
+    rig.plane.relink(VID).unwrap();
+    assert_eq!(by(&mut rig), [vec![], vec![3], vec![3], vec![3], vec![]]);
     assert_eq!(rig.refused(NEW, add_flow(6, to(2))), ErrorCode::ActionBadOutPort);
     assert_eq!(rig.refused(NEW, add(7, vec![output(2)])), ErrorCode::ActionBadOutPort);
     rig.plane.set_ports(VID, all).unwrap();

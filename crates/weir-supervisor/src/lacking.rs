@@ -79,13 +79,23 @@ pub fn names_one(host: &str, toml: &str, lacks: &[Lack]) -> bool {
     ports.any(|p| lacks.iter().any(|l| l.host == host && l.port == p))
 }
 
-/// Steps without those that would change what lacks a port.
+/// Steps without those that would change what lacks a port; neither is it deleted, to be made anew, nor moved.
 pub fn let_alone(steps: Vec<Step>, lacks: &[Lack]) -> Vec<Step> {
     let named = |s: &Step| match s {
-        Step::Put { wanted, .. } => names_one(&wanted.host, &wanted.toml, lacks),
-        _ => false,
+        Step::Put { wanted: w, .. } if names_one(&w.host, &w.toml, lacks) => {
+            Some((w.host.clone(), w.vid))
+        }
+        _ => None,
     };
-    steps.into_iter().filter(|s| lacks.is_empty() || !named(s)).collect()
+    let alone: BTreeSet<(String, u16)> = steps.iter().filter_map(named).collect();
+    let of = |s: &Step| match s {
+        Step::Put { wanted: w, .. } => Some((w.host.clone(), w.vid)),
+        Step::Delete { host, vid, .. } | Step::Migrate { host, vid, .. } => {
+            Some((host.clone(), *vid))
+        }
+        Step::PortPut { .. } | Step::PortDelete { .. } => None,
+    };
+    steps.into_iter().filter(|s| !of(s).is_some_and(|at| alone.contains(&at))).collect()
 }
 
 /// What is not done for want of ports, one for each node and host.
@@ -157,6 +167,32 @@ mod tests {
         after.network[1].node[0].ports.push("b".to_owned());
         let told = goal(&after, &before).unwrap_err();
         assert!(told.text.ends_with("; blue.s wants it"), "{told}");
+        // It would be made anew: neither half of that is done.
+        let (steps, _) = goal(&before, &before).unwrap();
+        assert_eq!(steps.len(), 1);
+        let delete = Step::Delete {
+            host: "h".to_owned(),
+            vid: 1,
+            name: "red.s".to_owned(),
+            kind: crate::model::Kind::Vdp,
+        };
+        let anew = Goal::of(
+            &before,
+            &without(seen.clone(), &lacking(&before, &before, &seen)),
+            &Default::default(),
+            &Default::default(),
+            9,
+        );
+        let mut steps = anew.unwrap().steps(&seen, 9, &Default::default());
+        assert_eq!(steps.len(), 2);
+        let Some(Step::Put { wanted, .. }) = steps.iter().find(|s| s.to_string().contains("red.s"))
+        else {
+            panic!("{steps:?}")
+        };
+        assert_eq!(wanted.vid, 1);
+        steps.insert(0, delete);
+        let left = let_alone(steps, &lacking(&before, &before, &seen));
+        assert!(left.len() == 1 && left[0].to_string().contains("blue.s"), "{left:?}");
         // It goes.
         let mut after = lab();
         after.network.remove(0);

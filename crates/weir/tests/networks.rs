@@ -366,6 +366,23 @@ fn a_networks_certificate_is_read_again_by_its_host() {
     assert!(told.contains("~ east: VDP 1 red.s1"), "{told}");
     is(&east, &third);
     assert!(s.ask(&["apply", &text(&s.path("lab.toml"))]).contains("nothing differs"));
+    // The same in other words is the same.
+    std::fs::write(&files.certificate, format!("issued today\n{}", third.certificate)).unwrap();
+    assert!(s.ask(&["apply", &text(&s.path("lab.toml"))]).contains("nothing differs"));
+    is(&east, &third);
+    // And in another file it is read again from that.
+    let moved = s.path("moved.crt");
+    std::fs::rename(&files.certificate, &moved).unwrap();
+    let lab = std::fs::read_to_string(s.path("lab.toml")).unwrap();
+    let lab = lab.replace(&text(&files.certificate), &text(&moved));
+    std::fs::write(s.path("lab.toml"), lab).unwrap();
+    s.ask(&["apply", &text(&s.path("lab.toml"))]);
+    is(&east, &third);
+    let fourth = ca.signs("127.0.0.1");
+    put(&fourth);
+    std::fs::rename(&files.certificate, &moved).unwrap();
+    assert_eq!(east.reload(&config), "reload: done");
+    is(&east, &fourth);
     east.stop();
 }
 

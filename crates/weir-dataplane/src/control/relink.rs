@@ -6,6 +6,7 @@
 use super::*;
 use crate::action::{Action, PortNo, Vid};
 use crate::compile::{self, ResolvePort};
+use crate::edge::GONE;
 use crate::group::Group;
 use crate::matching::placed;
 use crate::plane::DataPlane;
@@ -13,12 +14,18 @@ use crate::vdp::{AskedGroup, Path, Phase, Watched};
 use std::sync::Arc;
 use weir_packet::PortId;
 
-/// A VDP's ports, beside its tables.
+/// A VDP's ports, beside its tables; what was named and is away is [`GONE`], so that others of the same rule are what they are.
 struct Ports(Vec<(PortNo, PortId)>);
+
+impl Ports {
+    fn own(&self, no: PortNo) -> Option<PortId> {
+        self.0.iter().find(|(n, _)| *n == no).map(|(_, id)| *id)
+    }
+}
 
 impl ResolvePort for Ports {
     fn port(&self, no: PortNo) -> Option<PortId> {
-        self.0.iter().find(|(n, _)| *n == no).map(|(_, id)| *id)
+        Some(self.own(no).unwrap_or(GONE))
     }
 }
 
@@ -28,7 +35,7 @@ pub(crate) type WrittenGroup = Group<Vec<Action>>;
 impl DataPlane {
     /// Gives a VDP's rules, on whichever path they live, and the groups that were put there by
     /// [`DataPlane::put_own_group`] the ports that it has now. Counters and places stay. What names
-    /// a port that is away stays as it is: frames end there, counted.
+    /// a port that is away goes on naming it: frames end there, counted.
     ///
     /// # Errors
     /// No such VDP.
@@ -67,7 +74,7 @@ impl DataPlane {
         let mut slow = Vec::new();
         let own = v.asked.groups.iter().filter(|(_, g)| g.watched == Watched::Own);
         for (id, AskedGroup { written, .. }) in own {
-            let watched = |no| ports.port(PortNo(no)).map_or(u32::MAX, |p| p.0.into());
+            let watched = |no| ports.own(PortNo(no)).map_or(u32::MAX, |p| p.0.into());
             let Some(g) = v.fast.groups.get_mut(*id) else { continue };
             let mut before = g.buckets().iter();
             let mut whole = true;

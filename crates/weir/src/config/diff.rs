@@ -266,7 +266,11 @@ fn change(old: &VdpPlan, new: &VdpPlan, steps: &mut Vec<Step>) {
     for ((port, id), q) in new.queues.iter().filter(|(k, q)| old.queues.get(*k) != Some(*q)) {
         steps.push(Step::PutQueue(vid, port.clone(), *id, *q));
     }
-    if let Some(o) = new.openflow.as_ref().filter(|_| old.openflow != new.openflow) {
+    // The same certificates from other files are the same to controllers, and are read again from those.
+    let origin =
+        |v: &VdpPlan| v.openflow.as_ref()?.tls.as_ref()?.origin().map(|o| (o.0.clone(), o.2));
+    let differs = old.openflow != new.openflow || origin(old) != origin(new);
+    if let Some(o) = new.openflow.as_ref().filter(|_| differs) {
         steps.push(Step::SetOpenflow(vid, Box::new(o.clone())));
     }
     if old.path != new.path {

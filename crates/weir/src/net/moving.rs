@@ -178,7 +178,8 @@ pub fn come_home(
     let mut out = Vec::new();
     for (network, node) in which {
         let found = lab.network(network).and_then(|n| Some((n, n.node(node)?)));
-        let Some(at) = found.filter(|(_, v)| both_answer(nodes, v)) else { continue };
+        // Where it shall be it need not go now.
+        let Some(at) = found.filter(|(_, v)| nodes.answers(&v.host)) else { continue };
         let Some(One { m, body, .. }) = one(nodes, at, known, &observed, &there)? else { continue };
         m.settled(nodes)?;
         match body {

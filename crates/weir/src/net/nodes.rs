@@ -23,6 +23,7 @@ use weir_supervisor::model::router::Router;
 use weir_supervisor::model::{self, Host, Kind, Lab, Tls};
 use weir_supervisor::observed::{Budget, Observed, ObservedHost, ObservedVdp};
 use weir_supervisor::plan::{How, Step};
+use weir_supervisor::section::Label;
 
 /// Most changes in one request: each holds up the node's worker for a moment only, but those of one
 /// request have its plan to themselves.
@@ -270,8 +271,8 @@ fn request(s: &Step) -> Request {
             Some(r) => {
                 let router = Router::clone(r);
                 let addresses = match how {
-                    How::New => Addresses::New,
-                    _ => Addresses::Kept,
+                    How::Elsewhere | How::Anew => Addresses::Kept,
+                    How::New | How::Change | How::Reroute | How::Become => Addresses::New,
                 };
                 Request::RouterPut { toml: wanted.toml.clone(), router, addresses }
             }
@@ -369,8 +370,11 @@ fn vdp(v: &VdpItem) -> ObservedVdp {
         out.label.clone_from(&d.label);
         out.kind = if d.router.is_some() { Kind::Router } else { Kind::Vdp };
         out.moving = is_moving(&v.phase, d.moving.as_deref());
-        // It is not what it shall be, and is put anew; what is away its host renews by itself.
-        out.label.take_if(|_| d.certificate_renewed && !out.moving);
+        // It is not what it shall be, and is put once more; what is away its host renews by itself.
+        if d.certificate_renewed && !out.moving {
+            let label = out.label.take().and_then(|l| Label::parse(&l));
+            out.label = label.map(|l| Label { whole: !l.whole, ..l }.to_string());
+        }
         (out.mapping_entries, out.action_entries) = (entries("mapping"), entries("action"));
         out.cpu_permille = d.cpu_permille.into();
     }

@@ -13,7 +13,7 @@ use crate::config::openflow::read_again;
 use crate::config::plan::{PortPlan, VdpPlan};
 use crate::config::read;
 use crate::openflow::service::Switches;
-use crate::openflow::tls::Current;
+use crate::openflow::tls::{Current, Identity};
 use crate::openflow::wanted;
 use crate::router::cgroup::processors;
 use crate::router::node::Routers;
@@ -403,6 +403,12 @@ impl Live {
         apply::rehearse(&plan)?;
         let paths: Vec<(Vid, Path)> =
             plan.vdps.values().filter(|v| v.vid.0 != 0).map(|v| (v.vid, v.path)).collect();
+        // Files are read while nobody waits for the model.
+        let again: BTreeMap<u16, Renewal> = self
+            .look(shown_by_requests)?
+            .into_iter()
+            .filter_map(|(vid, held)| Some((vid, Renewal { new: read_again(&held)?, held })))
+            .collect();
         let mut stale = Vec::new();
         let mut told = self.change(|m| {
             if socket_given == SocketGiven::OnTheCommandLine {
@@ -412,8 +418,8 @@ impl Live {
             let kept = |v: &&VdpPlan| (v.label.is_some() || m.is_routers(v)) && v.place.is_none();
             for v in m.plan.vdps.values().filter(kept) {
                 let kept = plan.vdps.entry(v.vid.0).or_insert_with(|| v.clone());
-                if kept.place.is_none() {
-                    stale.extend(renewed(kept));
+                if let Some(r) = again.get(&v.vid.0).filter(|_| kept.place.is_none()) {
+                    stale.extend(renewed(kept, r));
                 }
             }
             let named = |name: &str, all: &[PortPlan]| all.iter().any(|p| p.name == name);
@@ -479,13 +485,25 @@ impl Live {
     }
 }
 
+/// What a VDP showed, and what the files of its certificate have now.
+struct Renewal {
+    held: Identity,
+    new: Result<Identity, String>,
+}
+
+/// What VDPs show to controllers that no file describes.
+fn shown_by_requests(m: &Model) -> Vec<(u16, Identity)> {
+    let kept = m.plan.vdps.values().filter(|v| v.label.is_some() || m.is_routers(v));
+    kept.filter_map(|v| Some((v.vid.0, v.openflow.as_ref()?.tls.clone()?))).collect()
+}
+
 /// Has a VDP that no file describes show what its certificate's files have now. Why it goes on with what it showed, if
 /// that can't be.
-fn renewed(v: &mut VdpPlan) -> Option<String> {
-    let held = v.openflow.as_mut()?.tls.as_mut()?;
-    match read_again(held)? {
+fn renewed(v: &mut VdpPlan, r: &Renewal) -> Option<String> {
+    let shown = v.openflow.as_mut()?.tls.as_mut().filter(|s| **s == r.held)?;
+    match &r.new {
         Ok(new) => {
-            *held = new;
+            *shown = new.clone();
             None
         }
         Err(e) => Some(format!("{}: {e}; its certificate stays what it was", v.called())),

@@ -406,7 +406,7 @@ impl Asked {
                 d.program_status = rx.recv_timeout(SLOW_PATH).unwrap_or_default();
             }
             if let (Some(held), Some(d)) = (&v.shows, &mut v.item.detail) {
-                d.certificate_renewed = matches!(read_again(held), Some(Ok(_)));
+                d.certificate_renewed = matches!(read_again(held), Some(Ok(new)) if new != *held);
             }
             let vid = v.item.vid;
             to(Item::Vdp(Box::new(v.item)))?;

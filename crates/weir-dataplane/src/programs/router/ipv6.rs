@@ -254,7 +254,7 @@ impl Router {
             return Err(DropReason::Malformed);
         }
         let which = Which {
-            link: is_link_local(p.dst()).then_some(from.iface),
+            link: [p.src(), p.dst()].into_iter().any(is_link_local).then_some(from.iface),
             src: p.src().into(),
             dst: p.dst().into(),
             ident: header.ident,
