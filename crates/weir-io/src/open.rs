@@ -345,7 +345,8 @@ pub fn open(
         Kind::Pcap => PcapIn::open(path).map(Opened::plain),
         Kind::Replay => {
             let arena = Arc::new(Arena::load(path)?);
-            Ok(Opened::plain(Replay::new(target, arena, Passes::Forever)))
+            let notes = arena.caveat().map(|c| format!("{target}: {c}")).into_iter().collect();
+            Ok(Opened { notes, ..Opened::plain(Replay::new(target, arena, Passes::Forever)) })
         }
         Kind::PcapOut => PcapOut::create(path).map(Opened::plain),
         Kind::Memory => {

@@ -37,6 +37,8 @@ pub struct Arena {
     places: Vec<Place>,
     stamps: Vec<Option<Nanos>>,
     ports: Vec<u16>,
+    /// Frames that were longer on the wire than what was captured of them.
+    cut: usize,
 }
 
 /// A frame of an [`Arena`], as a filter sees it.
@@ -80,6 +82,7 @@ impl Arena {
                 return Err(CaptureError::NotEthernet { link_type: r.link_type });
             }
             let port = u16::try_from(r.interface).unwrap_or(u16::MAX);
+            self.cut += usize::from(r.is_cut());
             if !self.push(r.bytes, r.stamp, port) {
                 return Err(CaptureError::Malformed {
                     at: from.offset(),
@@ -103,6 +106,14 @@ impl Arena {
         self.stamps.push(stamp);
         self.ports.push(port);
         true
+    }
+
+    /// What is to be said of a capture's frames that were not captured whole.
+    pub fn caveat(&self) -> Option<String> {
+        let (cut, of) = (self.cut, self.len());
+        (cut > 0).then(|| {
+            format!("{cut} of {of} frames were not captured whole, and are played as far as they were")
+        })
     }
 
     /// Frames in it.
@@ -272,6 +283,9 @@ impl Device for Replay {
     fn flush(&mut self, _pool: &mut Pool) {}
     fn held(&self) -> usize {
         0
+    }
+    fn caveat(&self) -> Option<String> {
+        self.arena.caveat()
     }
     fn exhausted(&self) -> bool {
         self.index.is_empty() || self.left == Some(0)

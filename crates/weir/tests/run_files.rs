@@ -106,6 +106,30 @@ fn a_capture_that_is_cut_short_is_a_failure() {
     assert_eq!(Arena::load(&d.path("out.pcap")).unwrap().len(), frames - 1);
 }
 
+/// What was recorded with a snaplen comes as it was recorded, and that is said.
+#[test]
+fn frames_that_were_not_captured_whole_are_told_of() {
+    let mut bytes = std::fs::read(capture()).unwrap();
+    assert_eq!(bytes[..4], 0xa1b2_3c4d_u32.to_le_bytes(), "pcap, nanoseconds");
+    // The first frame's length on the wire.
+    let len = u32::from_le_bytes(bytes[36..40].try_into().unwrap());
+    bytes[36..40].copy_from_slice(&(len + 1_000).to_le_bytes());
+    let directory = tempfile::tempdir().unwrap();
+    let cut = directory.path().join("cut.pcap");
+    std::fs::write(&cut, &bytes).unwrap();
+    let cut = cut.display().to_string();
+    let mut d =
+        Daemon::spawn(&config("program = 'forward'").replace(&capture(), &cut), &["--until-done"]);
+    assert!(d.end().success());
+    let said = d.said.join("\n");
+    assert!(said.contains("port in: 1 frames were not captured whole"), "{said}");
+    let d = Daemon::start(&endless(RULE).replace(&capture(), &cut), &[]);
+    let frames = Arena::load(Path::new(&capture())).unwrap().len();
+    let told = format!("1 of {frames} frames were not captured whole");
+    assert!(d.ask(&["show"]).contains(&told), "{}", d.ask(&["show"]));
+    d.stop();
+}
+
 /// A full disk is no end of all work, though what was to be written fits a buffer.
 #[test]
 fn a_disk_that_is_full_at_the_end_is_a_failure() {

@@ -27,6 +27,8 @@ pub struct PcapIn {
     reader: Option<Reader<BufReader<File>>>,
     /// A frame that was read and then found no chunk.
     waiting: Option<(Vec<u8>, Option<Nanos>)>,
+    /// Frames read that were longer on the wire than what was captured of them.
+    cut: u64,
     fault: Option<DeviceError>,
     counters: DeviceCounters,
 }
@@ -46,6 +48,7 @@ impl PcapIn {
             name: path.display().to_string(),
             reader: Some(reader),
             waiting: None,
+            cut: 0,
             fault: None,
             counters: DeviceCounters::default(),
         })
@@ -77,7 +80,10 @@ impl Device for PcapIn {
                 (None, Some(reader)) => match reader.next_record() {
                     // A frame of another link type has no Ethernet header to look at.
                     Ok(Some(r)) if r.link_type != LINKTYPE_ETHERNET => Ok(false),
-                    Ok(Some(r)) => Ok(fill(&mut frame, r.bytes, r.stamp)),
+                    Ok(Some(r)) => {
+                        self.cut += u64::from(r.is_cut());
+                        Ok(fill(&mut frame, r.bytes, r.stamp))
+                    }
                     Ok(None) => Err(None),
                     Err(e) => Err(Some(e)),
                 },
@@ -122,6 +128,12 @@ impl Device for PcapIn {
     }
     fn fault(&self) -> Option<String> {
         self.fault.as_ref().map(ToString::to_string)
+    }
+    fn caveat(&self) -> Option<String> {
+        let cut = self.cut;
+        (cut > 0).then(|| {
+            format!("{cut} frames were not captured whole, and came as far as they were")
+        })
     }
     fn counters(&self) -> DeviceCounters {
         self.counters

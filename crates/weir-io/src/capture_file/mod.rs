@@ -60,6 +60,13 @@ pub struct Record<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Record<'_> {
+    /// Whether less was captured than was on the wire.
+    pub fn is_cut(&self) -> bool {
+        self.bytes.len() < self.original_len as usize
+    }
+}
+
 /// Why a capture can't be read (on).
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -224,7 +224,7 @@ impl Traffic {
                 return Err(at(&"it holds other frames than Ethernet's"));
             }
             bytes += packet.bytes.len();
-            self.cut += usize::from(packet.bytes.len() < packet.original_len as usize);
+            self.cut += usize::from(packet.is_cut());
             if times.len() >= MOST_FRAMES || bytes > MOST_BYTES {
                 return Err(at(&"more than 4 million frames or a gigabyte: play a part of it"));
             }

@@ -7,7 +7,8 @@ use super::columns::Columns;
 use super::say::{put, say};
 use crate::environment::Envelope;
 use crate::socket::client::Where;
-use crate::socket::protocol::{DeletedItem, Item, PlaneItem, PortItem, Request, VdpItem};
+use crate::socket::items::{DeletedItem, PlaneItem, PortItem, VdpItem};
+use crate::socket::protocol::{Item, Request};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -195,8 +196,10 @@ pub fn tables(
         out.push('\n');
         out.push_str(&lines);
     }
-    for p in ports.iter().filter(|p| p.fault.is_some()) {
-        out.push_str(&format!("port {}: {}\n", p.name, p.fault.as_deref().unwrap_or_default()));
+    for p in ports {
+        for what in [&p.fault, &p.caveat].into_iter().flatten() {
+            out.push_str(&format!("port {}: {what}\n", p.name));
+        }
     }
     out
 }
