@@ -6,7 +6,8 @@
 use super::say::{Reader, complain};
 use crate::fault::{self, bad_input};
 use crate::socket::client::{Next, Where};
-use crate::socket::protocol::{Done, FrameItem, Item, Request, from_hex};
+use crate::socket::items::FrameItem;
+use crate::socket::protocol::{Done, Item, Request, from_hex};
 use anyhow::{Context, Result, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

@@ -8,9 +8,8 @@ use super::stats::{Stats, reasons, state};
 use crate::environment::Envelope;
 use crate::openflow::status::{ConnectionItem, SwitchItem};
 use crate::socket::client::Where;
-use crate::socket::protocol::{
-    Item, PlaneItem, PortItem, Request, RuleItem, VdpDetail, VdpItem, WithRules,
-};
+use crate::socket::items::{PlaneItem, PortItem, RuleItem, VdpDetail, VdpItem};
+use crate::socket::protocol::{Item, Request, WithRules};
 use anyhow::Result;
 use serde::Serialize;
 use weir_supervisor::plan::shown;

@@ -8,7 +8,8 @@ use super::say::{Reader, offer};
 use super::stats::Stats;
 use crate::fault::bad_input;
 use crate::socket::client::Where;
-use crate::socket::protocol::{Count, Request};
+use crate::socket::items::Count;
+use crate::socket::protocol::Request;
 use anyhow::Result;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -171,7 +172,7 @@ fn table(before: &Stats, now: &Stats) -> String {
         let o = old.get(&v.vid);
         let (rx, rx_bytes) = since(v.received, o.map(|o| o.received));
         let (tx, _) = since(v.forwarded, o.map(|o| o.forwarded));
-        let dropped = |v: &crate::socket::protocol::VdpItem| v.dropped.values().sum::<u64>();
+        let dropped = |v: &crate::socket::items::VdpItem| v.dropped.values().sum::<u64>();
         let lost = dropped(v).saturating_sub(o.map_or(0, |o| dropped(o)));
         let slow = v.slow.saturating_sub(o.map_or(0, |o| o.slow));
         let cells = vec![

@@ -9,9 +9,8 @@ use crate::config::read::read_file;
 use crate::fault::{bad_input, is_bad_input};
 use crate::openflow::tls::{Identity, Part, PeerName, Pem};
 use crate::socket::client::Client;
-use crate::socket::protocol::{
-    Addresses, Became, Done, Item, Request, TcamItem, VdpItem, WithRules,
-};
+use crate::socket::items::{TcamItem, VdpItem};
+use crate::socket::protocol::{Addresses, Became, Done, Item, Request, WithRules};
 use crate::verify::{LeakItem, VerifiedItem};
 use anyhow::{Context, Result, anyhow};
 use std::collections::BTreeMap;

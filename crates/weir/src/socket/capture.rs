@@ -4,9 +4,10 @@
 //! fit is counted and told at the end.
 
 use super::handler::{bad, find, waiting};
+use super::items::FrameItem;
 use super::lines::Lines;
 use super::live::{Live, NotDone};
-use super::protocol::{Done, Fault, FrameItem, Item, Refusal, Reply, to_hex};
+use super::protocol::{Done, Fault, Item, Refusal, Reply, to_hex};
 use super::server::{PATIENCE, reply};
 use super::view::port_name;
 use std::collections::BTreeMap;

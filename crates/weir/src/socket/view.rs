@@ -2,11 +2,12 @@
 //!
 //! Room: reading only. Called by the handler, between two bursts where the data plane is needed.
 
-use super::live::Own;
-use super::protocol::{
-    Count, DelayItem, DeletedItem, FramesItem, Item, MappingItem, PlaneItem, PortItem, RouterItem,
-    RuleItem, Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem, WithRules,
+use super::items::{
+    Count, DelayItem, DeletedItem, FramesItem, MappingItem, PlaneItem, PortItem, RouterItem,
+    RuleItem, Takes, TcamItem, TcamShareItem, VdpDetail, VdpItem, VdpPortItem, WayItem,
 };
+use super::live::Own;
+use super::protocol::{Item, WithRules};
 use crate::config::apply::Model;
 use crate::config::openflow::read_again;
 use crate::config::plan::{PortPlan, VdpPlan};

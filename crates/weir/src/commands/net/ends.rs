@@ -163,7 +163,7 @@ pub fn as_table(all: &[(&str, &EndsLook)], ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::socket::protocol::DelayItem;
+    use crate::socket::items::DelayItem;
     use weir_supervisor::model::{Node, VirtualLink};
 
     fn network(links: &[(&str, &str)], edges: &str) -> Network {

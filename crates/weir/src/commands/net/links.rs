@@ -4,7 +4,7 @@
 
 use crate::commands::columns::Columns;
 use crate::commands::stats::Stats;
-use crate::socket::protocol::DelayItem;
+use crate::socket::items::DelayItem;
 use serde::Serialize;
 use utoipa::ToSchema;
 use weir_supervisor::model::{Lab, Network};

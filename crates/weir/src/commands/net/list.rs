@@ -9,7 +9,7 @@ use crate::commands::columns::Columns;
 use crate::commands::say::{note, put, say};
 use crate::environment::Envelope;
 use crate::net::change::Keeper;
-use crate::socket::protocol::VdpItem;
+use crate::socket::items::VdpItem;
 use anyhow::Result;
 use serde::Serialize;
 use weir_supervisor::model::{Kind, Lab, Network, Path};

@@ -14,7 +14,7 @@ use crate::commands::say::{Reader, offer};
 use crate::commands::stats::Stats;
 use crate::commands::top::{Ended, Screen, cut, waited};
 use crate::fault::bad_input;
-use crate::socket::protocol::Takes;
+use crate::socket::items::Takes;
 use anyhow::Result;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -11,7 +11,8 @@
 use crate::commands::measure::lab;
 use crate::left;
 use crate::namespace::{Namespace, QUIET, batch};
-use crate::socket::protocol::{Addresses, Item, Request, RouterItem};
+use crate::socket::items::RouterItem;
+use crate::socket::protocol::{Addresses, Item, Request};
 use crate::study::load::{dut_mac, host_mac, tester_mac};
 use crate::study::process::Process;
 use anyhow::{Context, Result, anyhow, ensure};
