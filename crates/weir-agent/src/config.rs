@@ -56,6 +56,9 @@ pub enum FailMode {
         /// How long.
         after: Nanos,
     },
+    /// There is nobody who could stay away: from the beginning frames without a flow are treated as by
+    /// a switch without OpenFlow. Flows act.
+    Plain,
 }
 
 impl Default for Limits {

@@ -38,6 +38,14 @@ impl Miss {
 }
 
 impl Switch {
+    /// What happens without controllers from now on, as [`Switch::tick`] sees to; they have stayed away since now.
+    pub fn set_fail_mode(&mut self, mode: FailMode, now: Nanos) {
+        if self.config.fail_mode != mode {
+            self.config.fail_mode = mode;
+            self.miss = None;
+            self.alone_since = (!self.conns.any_controller()).then_some(now);
+        }
+    }
     /// When a switch without controllers begins to stand alone.
     pub(crate) fn alone_at(&self) -> Option<Nanos> {
         match (self.config.fail_mode, self.alone_since) {
@@ -55,13 +63,14 @@ impl Switch {
             self.alone_since.get_or_insert(cx.now);
         }
         self.settle_ttl(cx)?;
+        let plain = self.config.fail_mode == FailMode::Plain;
         let alone = self.alone_at().is_some_and(|at| at <= cx.now);
         let wanted = match (self.conns.any_controller(), self.conns.any_old_listener()) {
-            (false, _) if alone || self.miss == Some(Miss::Normal) => Miss::Normal,
+            (false, _) if plain || alone || self.miss == Some(Miss::Normal) => Miss::Normal,
             (_, true) => Miss::Controller,
             (_, false) => Miss::Drop,
         };
-        let alone = if wanted == Miss::Normal { Alone::Yes } else { Alone::No };
+        let alone = if wanted == Miss::Normal && !plain { Alone::Yes } else { Alone::No };
         if (self.miss, self.alone) == (Some(wanted), alone) {
             return Ok(());
         }

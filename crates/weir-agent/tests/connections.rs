@@ -139,3 +139,26 @@ fn left_alone_it_keeps_its_flows_and_stands_alone_if_it_is_to() {
     rig.disconnect(NEW);
     assert_eq!(rig.switch.next_deadline(), Some(rig.now + Nanos::from_secs(5)));
 }
+
+#[test]
+fn whom_no_controller_could_rule_goes_by_its_flows() {
+    let mut c = config();
+    c.fail_mode = FailMode::Plain;
+    let mut rig = Rig::with(c, |_| {});
+    rig.disconnect(NEW);
+    rig.connect(NEW, Version::V13, Purpose::Management);
+    rig.ok(NEW, Message::FlowMod(flow(dst(1), 5, to(2))));
+    assert_eq!(rig.switch.next_deadline(), None, "it waits for nobody");
+    rig.pass(60_000);
+    assert_eq!(rig.send(1, &frame(1)).len(), 1);
+    // Now there could be one.
+    rig.switch.set_fail_mode(FailMode::Standalone { after: Nanos::from_secs(5) }, rig.now);
+    rig.tick();
+    assert_eq!(rig.send(1, &frame(1)).len(), 1);
+    assert_eq!(rig.switch.next_deadline(), Some(rig.now + Nanos::from_secs(5)));
+    rig.pass(5000);
+    assert_eq!(rig.send(1, &frame(1)).len(), 0);
+    rig.switch.set_fail_mode(FailMode::Plain, rig.now);
+    rig.tick();
+    assert_eq!(rig.send(1, &frame(1)).len(), 1);
+}

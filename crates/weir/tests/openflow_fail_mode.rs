@@ -14,17 +14,21 @@ use weir_openflow::model::{
 const MODES: [&str; 2] = ["standalone", "secure"];
 
 fn text(controllers: &[String; 2]) -> String {
+    ruled_by(controllers.each_ref().map(|at| format!("'tcp:{at}'")))
+}
+
+fn ruled_by(controllers: [String; 2]) -> String {
     let mut t = String::new();
     for n in 0..2 {
         for p in ["a", "b"] {
             t += &format!("[[port]]\nname = '{p}{n}'\ndevice = 'null'\n");
         }
     }
-    for (n, (mode, at)) in MODES.iter().zip(controllers).enumerate() {
+    for (n, (mode, by)) in MODES.iter().zip(controllers).enumerate() {
         t += &format!(
             "[[vdp]]\nvid = {}\nname = '{mode}'\nports = ['a{n}', 'b{n}']\n\
              mapping = ['in_port=a{n}', 'in_port=b{n}']\n\
-             [vdp.openflow]\nfail_mode = '{mode}'\ncontrollers = ['tcp:{at}']\nlisten = ['ptcp:0']\n\
+             [vdp.openflow]\nfail_mode = '{mode}'\ncontrollers = [{by}]\nlisten = ['ptcp:0']\n\
              versions = ['1.3']\necho_interval_s = 2\nbackoff_max_s = 1\n",
             n + 1
         );
@@ -158,5 +162,33 @@ fn standalone_forwards_as_a_switch_while_the_controller_is_away_and_secure_does_
         assert_eq!(c.barrier().unwrap(), []);
         v.passes(&d, UNKNOWN);
     }
+    d.stop();
+}
+
+/// Where no controller is named none could stay away: nothing is waited for, and a tool's flows hold, as with Open vSwitch.
+#[test]
+fn without_controllers_standalone_forwards_at_once_what_no_flow_takes() {
+    let none = || ruled_by([String::new(), String::new()]);
+    let mut d = Daemon::start(&none(), &[]);
+    let [mut plain, mut secure] = [0, 1].map(|n| Vdp::new(&d, n));
+    plain.passes(&d, UNKNOWN);
+    secure.ends(&d, UNKNOWN);
+    for v in [&mut plain, &mut secure] {
+        v.tool.send(block(BLOCKED));
+        v.tool.send(flow(mac(KNOWN), 2));
+        assert_eq!(v.tool.barrier().unwrap(), []);
+        v.ends(&d, BLOCKED);
+        v.passes(&d, KNOWN);
+    }
+    // One that is named is waited for.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = nobody.local_addr().unwrap();
+    drop(nobody);
+    assert_eq!(d.reload(&ruled_by([format!("'tcp:{at}'"), String::new()])), "reload: done");
+    plain.ends(&d, UNKNOWN);
+    plain.passes(&d, KNOWN);
+    assert_eq!(d.reload(&none()), "reload: done");
+    plain.passes(&d, UNKNOWN);
+    plain.ends(&d, BLOCKED);
     d.stop();
 }

@@ -87,6 +87,7 @@ impl Wanted {
         c.limits = n.limits;
         c.fail_mode = match n.fail_mode {
             FailMode::Secure => weir_agent::FailMode::Secure,
+            FailMode::Standalone if self.plan.controllers.is_empty() => weir_agent::FailMode::Plain,
             FailMode::Standalone => weir_agent::FailMode::Standalone { after: self.alone_after() },
         };
         c
