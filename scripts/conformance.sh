@@ -1,6 +1,6 @@
 #!/bin/sh
 # Called by `./run conformance`, from the root of the repository: sees to packages and weir, then hands over to
-# scripts/conformance/main.py (its --help says what can be asked). Where the first word is faucet, osken_apps, ofctl, slicer or api,
+# scripts/conformance/main.py (its --help says what can be asked). Where the first word is faucet, osken_apps, ofctl, slicer, api or mininet_labs,
 # to that judge in scripts/judges instead.
 set -eu
 . scripts/setup.sh
@@ -20,12 +20,13 @@ if [ $weir_wanted = yes ] && [ -z "${WEIR:-}" ]; then
 fi
 script=scripts/conformance/main.py
 case ${1:-} in
-faucet | osken_apps | ofctl | slicer | api)
+faucet | osken_apps | ofctl | slicer | api | mininet_labs)
 	script=scripts/judges/$1.py
 	shift
 	;;
 esac
 want_packages 'python3:python3 ip:iproute2 ovs-vswitchd:openvswitch-switch ethtool:ethtool tshark:tshark iperf3:iperf3'
 missing=$(missing_of_python)
+[ $script != scripts/judges/mininet_labs.py ] || has mn || missing="$missing mininet"
 want_missing
 exec python3 $script "$@"

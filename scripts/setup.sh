@@ -210,7 +210,7 @@ want_test_tools() {
 	missing=
 	for pair in tshark:tshark tcpdump:tcpdump ip:iproute2 ethtool:ethtool iperf3:iperf3 ping:iputils-ping \
 		sysctl:procps curl:curl ovs-vswitchd:openvswitch-switch valgrind:valgrind g++:g++ git:git snmpd:snmpd snmpget:snmp \
-		chromium:chromium; do
+		chromium:chromium mn:mininet; do
 		has "${pair%%:*}" || missing="$missing ${pair#*:}"
 	done
 	# Its daemons are not on PATH.

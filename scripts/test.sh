@@ -217,6 +217,7 @@ else
 	step "judge: os-ken's applications" judge osken_apps --target weir
 	step "judge: ovs-ofctl" judge ofctl --target weir
 	step "judge: tenants of the slicer" judge slicer
+	step "judge: Mininet" judge mininet_labs
 	step "judge: schemathesis against the HTTP API" judge api
 	ended "instructions per frame"
 	if [ $cxx = yes ]; then
