@@ -13,7 +13,8 @@ use crate::interface::{self, Seen, Watch};
 use crate::offload::layout::{Ip, TCP, UDP};
 use crate::offload::segment::{Cut, MAX_SUPER, Told};
 use crate::offload::{checksum, restore_vlan};
-use crate::sys::packet::{Meta, RxBatch, Socket, TxBatch};
+use crate::sys::netdev::Control;
+use crate::sys::packet::{Egress, Meta, RxBatch, Socket, TxBatch};
 use std::cell::Cell;
 use weir_packet::{
     Arrival, BURST, Burst, Caps, Device, DeviceCounters, DeviceError, Feed, Frame, LinkState, Pool,
@@ -39,9 +40,18 @@ impl Sockets {
     fn open(watch: &Watch) -> Result<(Self, usize), DeviceError> {
         let i = watch.usable()?;
         let fail = |e| interface::error("opening a packet socket", watch.name(), NEED, e);
-        let tx = Socket::sender(i.index).map_err(fail)?;
+        let tx = Socket::sender(i.index, egress(watch.name())).map_err(fail)?;
         let rx = Socket::receiver(i.index, RX_BUFFER).map_err(fail)?;
         Ok((Self { rx, tx, index: i.index }, i.mtu))
+    }
+}
+
+/// Where there are several queues, a worker that another processor runs would go on by another one, and overtake its own frames.
+fn egress(interface: &str) -> Egress {
+    match Control::new().and_then(|c| c.queues(interface)) {
+        Ok((_, to_send)) if to_send > 1 => Egress::Queued,
+        // A driver that says nothing of queues has one.
+        _ => Egress::Direct,
     }
 }
 

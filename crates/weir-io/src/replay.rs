@@ -112,7 +112,9 @@ impl Arena {
     pub fn caveat(&self) -> Option<String> {
         let (cut, of) = (self.cut, self.len());
         (cut > 0).then(|| {
-            format!("{cut} of {of} frames were not captured whole, and are played as far as they were")
+            format!(
+                "{cut} of {of} frames were not captured whole, and are played as far as they were"
+            )
         })
     }
 

@@ -5,7 +5,8 @@ mod common;
 
 use common::Lab;
 use weir_io::af_packet::AfPacket;
-use weir_io::af_xdp::{AfXdp, Mode, Options, Umem};
+use weir_io::af_xdp::{AfXdp, Mode, Options, Program, Umem};
+use weir_io::open::open_queue;
 use weir_io::patience::Again;
 use weir_io::tap::{Lifetime, Tap};
 use weir_io::{Opened, open, open_patiently};
@@ -459,6 +460,67 @@ fn a_ring_that_is_short_is_told_and_works() {
         ports.iter_mut().for_each(|p| p.close(&mut pool));
         far.close(&mut pool);
         assert_eq!(pool.available(), pool.count());
+    };
+    lab.within("w", body).join().unwrap();
+}
+
+/// Runs the calling thread on this processor alone; whether that could be.
+fn runs_on(processor: usize) -> bool {
+    let me = std::fs::read_link("/proc/thread-self").unwrap();
+    let me = me.file_name().unwrap().to_str().unwrap().to_owned();
+    let done =
+        std::process::Command::new("taskset").args(["-pc", &processor.to_string(), &me]).output();
+    done.is_ok_and(|o| o.status.success())
+}
+
+/// A flow leaves by one of an interface's queues, on whichever processor its worker is: it would overtake itself by another.
+#[test]
+fn a_flow_keeps_its_queue() {
+    let test = "a_flow_keeps_its_queue";
+    if !common::can_have_namespaces(test) {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    lab.quiet("w");
+    let body = move || {
+        if !runs_on(1) {
+            eprintln!("SKIPPED: {test} needs taskset and two processors");
+            return;
+        }
+        ip(
+            "link add near numtxqueues 2 numrxqueues 2 type veth peer name far numtxqueues 2 numrxqueues 2",
+        );
+        ip("link set near up");
+        ip("link set far up");
+        let (mut pool, umem) = (Pool::new(16_384, 2048).unwrap(), Umem::new());
+        let (spec, program) = ("xdp:far".parse().unwrap(), Program::default());
+        let mut queues: Vec<_> = (0..2)
+            .map(|q| open_queue(&spec, q, &mut pool, &umem, &program).unwrap().device)
+            .collect();
+        let mut near = AfPacket::open("near", &pool).unwrap();
+        for n in 0..32 {
+            assert!(runs_on(n % 2));
+            send(&mut near, &mut pool, 7);
+        }
+        let mut got = [0, 0];
+        for _ in 0..2000 {
+            for (queue, got) in queues.iter_mut().zip(&mut got) {
+                let mut burst = Burst::new();
+                queue.rx(&mut pool, &mut burst);
+                queue.flush(&mut pool);
+                for f in burst.drain() {
+                    *got += usize::from(f.bytes() == frame(7));
+                    pool.free(f);
+                }
+            }
+            if got.iter().sum::<usize>() == 32 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(got == [32, 0] || got == [0, 32], "{got:?}");
+        queues.iter_mut().for_each(|q| q.close(&mut pool));
+        near.close(&mut pool);
     };
     lab.within("w", body).join().unwrap();
 }

@@ -131,9 +131,8 @@ impl Device for PcapIn {
     }
     fn caveat(&self) -> Option<String> {
         let cut = self.cut;
-        (cut > 0).then(|| {
-            format!("{cut} frames were not captured whole, and came as far as they were")
-        })
+        (cut > 0)
+            .then(|| format!("{cut} frames were not captured whole, and came as far as they were"))
     }
     fn counters(&self) -> DeviceCounters {
         self.counters

@@ -118,6 +118,15 @@ pub(super) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
     set_option(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, all)
 }
 
+/// How what is sent reaches an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Egress {
+    /// Past its queueing discipline; of its queues, that of the processor on which the sender is just then.
+    Direct,
+    /// Through it, by the queue that the frame's flow has.
+    Queued,
+}
+
 impl Socket {
     /// Receives every frame that comes in by the interface, in promiscuous mode. `buffer_bytes`:
     /// what the kernel may queue.
@@ -132,10 +141,12 @@ impl Socket {
         Ok(Self(fd))
     }
 
-    /// Sends by the interface, past its queueing discipline. Receives nothing.
-    pub(crate) fn sender(index: u32) -> io::Result<Self> {
+    /// Sends by the interface. Receives nothing.
+    pub(crate) fn sender(index: u32, egress: Egress) -> io::Result<Self> {
         let fd = raw()?;
-        set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1i32)?;
+        if egress == Egress::Direct {
+            set_option(&fd, SOL_PACKET, PACKET_QDISC_BYPASS, 1i32)?;
+        }
         bind(&fd, index, 0)?;
         Ok(Self(fd))
     }
