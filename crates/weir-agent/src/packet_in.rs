@@ -94,15 +94,21 @@ impl Switch {
     pub fn punted(&mut self, a: Arrived, now: Nanos, out: &mut Outbox) {
         let implicit = a.reason == PacketInReason::NoMatch && a.cookie == NO_FLOW;
         let (conns, rate) = (&self.conns, &mut self.packet_ins);
+        // A miss entry is 1.3's (§5.4): to 1.0 it is a flow like others, and no match is what no flow takes.
+        let reason = |version| match (version, a.reason) {
+            (Version::V10, PacketInReason::NoMatch) if !implicit => PacketInReason::Action,
+            (_, reason) => reason,
+        };
         // What no flow takes goes to controllers of 1.0 alone (1.3 §5.4 asks for a miss entry).
         let mut to: Vec<(ConnId, Version, u16)> = Vec::new();
         for (id, c) in &conns.all {
-            if !c.wants_packet(a.reason) || implicit && c.version != Version::V10 {
+            let why = reason(c.version);
+            if !c.wants_packet(why) || implicit && c.version != Version::V10 {
                 continue;
             }
             let by_switch = match c.version {
-                Version::V10 => a.reason == PacketInReason::NoMatch,
-                _ => a.reason == PacketInReason::InvalidTtl,
+                Version::V10 => why == PacketInReason::NoMatch,
+                _ => why == PacketInReason::InvalidTtl,
             };
             to.push((*id, c.version, if by_switch { c.miss_send_len } else { a.max_len }));
         }
@@ -136,7 +142,7 @@ impl Switch {
                 Message::PacketIn(PacketIn {
                     buffer_id,
                     total_len: u16::try_from(a.frame.len()).unwrap_or(u16::MAX),
-                    reason: a.reason,
+                    reason: reason(version),
                     table: a.table,
                     cookie: a.cookie,
                     matcher,

@@ -131,3 +131,36 @@ fn the_flag_of_versions_between_is_refused() {
     assert_eq!(through(&mut rig, &frame(1)), (vec![], vec![]), "{what}");
     assert_eq!(expired(&rig), 1);
 }
+
+/// A TTL that is over is told though nothing is sent behind it: what was sent before is, whole.
+#[test]
+fn invalid_ttls_behind_the_last_output_are_told() {
+    let dec = || Action::DecNwTtl;
+    let nine = Action::SetNwTtl(9);
+    for path in [Path::Fast, Path::Slow] {
+        for (actions, told) in [
+            (vec![output(2), dec()], 1),
+            // It comes in by port 3.
+            (vec![output(2), dec(), output(3)], 1),
+            (vec![output(1), output(2), dec(), dec()], 1),
+            (vec![output(2), nine.clone(), dec()], 0),
+        ] {
+            let out: Vec<u32> =
+                [1, 2].into_iter().filter(|n| actions.contains(&output(*n))).collect();
+            let what = format!("{actions:?}, {path:?}");
+            let mut rig = Rig::new();
+            let m = any().with(Field::EthType, 0x0800);
+            rig.ok(NEW, Message::FlowMod(flow(m, 5, vec![Instruction::Apply(actions)])));
+            rig.plane.migrate(VID, path).unwrap();
+            assert_eq!(through(&mut rig, &ipv4(1)), (out.clone(), vec![]), "{what}");
+            rig.connect(SECOND, Version::V13, Purpose::Controller);
+            rig.ok(SECOND, Message::SetAsync(WANTS));
+            for ttl in [1, 3] {
+                let (ports, got) = through(&mut rig, &ipv4(ttl));
+                let due = if ttl == 1 { told } else { 0 };
+                assert_eq!((ports, got.len()), (out.clone(), due), "{what}, TTL {ttl}");
+            }
+            assert_eq!(expired(&rig), 0, "{what}");
+        }
+    }
+}

@@ -222,6 +222,13 @@ fn misses_go_to_1_0_and_miss_entries_to_all() {
     let [(NEW, p)] = &got[..] else { panic!("{got:?}") };
     assert_eq!((p.reason, p.cookie, p.table), (PacketInReason::NoMatch, 77, 0));
     assert_eq!(p.data, frame(1));
+    // 1.0 has no miss entries: it is a flow, and sends the whole frame as it says.
+    rig.connect(OLDER, Version::V10, Purpose::Controller);
+    let (_, got) = through(&mut rig, 3, &frame(1));
+    let reasons: Vec<_> = got.iter().map(|(to, p)| (*to, p.reason, p.data.len())).collect();
+    let of = |to, reason| (to, reason, 64);
+    assert_eq!(reasons, [of(OLDER, PacketInReason::Action), of(NEW, PacketInReason::NoMatch)]);
+    rig.disconnect(OLDER);
     rig.ok(NEW, Message::FlowMod(flow(any(), 1, vec![Instruction::Apply(vec![up])])));
     let (_, got) = through(&mut rig, 3, &frame(1));
     assert_eq!(got[0].1.reason, PacketInReason::Action);

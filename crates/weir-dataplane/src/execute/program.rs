@@ -7,11 +7,11 @@ use super::context::{Cx, Mark, Next, Shared};
 use super::give::give;
 use super::pipeline::fail;
 use super::set::ActionSet;
-use super::{ChannelTo, Egress, Note, Subject, apply_paper_bits};
+use super::{ChannelTo, Egress, InvalidTtl, Note, Subject, apply_paper_bits};
 use crate::compile::{ActionResult, Op, Target, bits};
 use crate::meter::Verdict;
 use crate::packet::{Packet, Stale};
-use crate::processing;
+use crate::processing::{self, Change, ttl};
 use crate::program::{Origin, Punt};
 use weir_packet::{DropReason, Frame, PortId};
 
@@ -94,7 +94,7 @@ fn program<E: Egress>(
         _ if cx.set.is_some() => None,
         _ => ops.iter().rposition(|o| takes(o, s.in_port)),
     };
-    // What follows the last taker nobody can see; without a taker only meters matter.
+    // What follows the last taker nobody can see, but for a TTL that is over; without a taker only meters matter.
     let until = last.unwrap_or(ops.len());
     for op in &ops[..until] {
         match op {
@@ -115,7 +115,15 @@ fn program<E: Egress>(
     match last.and_then(|l| ops.get(l)) {
         Some(Op::Goto(n)) => Next::Table(frame, *n),
         Some(op) => {
+            let rest = ops.get(until + 1..).unwrap_or_default();
+            let told = match t.invalid_ttl {
+                InvalidTtl::Controller(_) if may_expire(rest, &frame, s) => t.copy(&frame, e),
+                _ => None,
+            };
             give(op, frame, cx.origin, s, t, cx, e);
+            if let Some(copy) = told {
+                expire(rest, copy, s, t, cx, e);
+            }
             Next::Done
         }
         None if cx.set.is_some() => Next::Set(frame),
@@ -124,6 +132,35 @@ fn program<E: Egress>(
             Next::Done
         }
     }
+}
+
+/// Whether operations that nobody sees may find a TTL that they can't decrement. Where other changes are among them, they are carried out to know.
+fn may_expire(ops: &[Op], frame: &Frame, s: &Subject<'_>) -> bool {
+    let changes = || ops.iter().filter(|op| matches!(op, Op::Change(_)));
+    let decrements = |op: &&Op| matches!(op, Op::Change(Change::DecTtl | Change::DecMplsTtl));
+    match changes().filter(decrements).count() {
+        0 => false,
+        n if n < changes().count() => true,
+        n => ttl::outermost(frame, &s.layers).is_some_and(|ttl| usize::from(ttl) <= n),
+    }
+}
+
+/// Carries out on a copy what stands behind the last taker, for controllers that ask for frames whose TTL is over.
+#[cold]
+fn expire<E: Egress>(
+    ops: &[Op],
+    mut copy: Frame,
+    s: &mut Subject<'_>,
+    t: &mut Shared<'_>,
+    cx: &mut Cx,
+    e: &mut E,
+) {
+    let origin = std::mem::replace(&mut cx.origin, Origin::Cloned);
+    match ops.iter().try_for_each(|op| change(op, &mut copy, s, t, cx, e)) {
+        Err(why) => fail(copy, why, s, t, cx, e),
+        Ok(()) => e.drop(copy, DropReason::Action, cx.origin),
+    }
+    cx.origin = origin;
 }
 
 /// Changes the action set as a program's first operations say.

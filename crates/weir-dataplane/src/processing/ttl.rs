@@ -7,8 +7,8 @@
 
 use super::bytes::{be32, get, get_mut};
 use super::locate;
-use crate::packet::{Net, Packet, Stale};
-use weir_packet::DropReason;
+use crate::packet::{Layers, Net, Packet, Stale};
+use weir_packet::{DropReason, Frame};
 use weir_wire::checksum::Delta;
 
 /// Decrements the TTL or hop limit of the IP header; another frame is not changed.
@@ -42,6 +42,17 @@ pub fn decrement(p: &mut Packet<'_>) -> Result<(), DropReason> {
     }
     p.stale = Stale::Yes;
     Ok(())
+}
+
+/// TTL or hop limit of the outermost header that has one: of labels, the top entry's.
+pub fn outermost(frame: &Frame, layers: &Layers) -> Option<u8> {
+    let behind = match layers.net {
+        Net::Ipv4 => 8,
+        Net::Ipv6 => 7,
+        Net::Mpls => 3,
+        _ => return None,
+    };
+    frame.bytes().get(usize::from(layers.l3) + behind).copied()
 }
 
 /// Writes bits of the TTL or hop limit.
