@@ -2,12 +2,13 @@
 
 mod toy;
 
-use toy::{core, core_of};
+use toy::{Spoils, core, core_of};
 use weir_measure::document::{Cell, Document, Outcome};
 use weir_measure::dut::profile::Profile;
 use weir_measure::engine::configured::Configured;
 use weir_measure::engine::simulation::{World, simulate};
 use weir_measure::engine::{Resets, Settings};
+use weir_measure::truth::failing;
 use weir_packet::Nanos;
 
 fn on(profile: &str, set: &[(&str, &str)]) -> Document {
@@ -122,4 +123,38 @@ fn a_reset_that_nobody_makes_is_not_seen() {
         &[LINE, &[("benchmark", "throughput"), ("reset", "1"), ("reset-by", "hand")]].concat(),
     );
     assert_eq!(outcome(&d, "reset-recovers"), Outcome::Unclear, "{:?}", d.verdicts);
+}
+
+/// What came so, of all benchmarks.
+fn summed(d: &Document, column: &str) -> f64 {
+    let t = d.tables.iter().find(|t| t.id == "came").unwrap();
+    let at = t.columns.iter().position(|c| c.name == column).unwrap();
+    let value = |row: &Vec<Cell>| match row[at] {
+        Cell::Number(n) => n,
+        _ => panic!("{column}"),
+    };
+    t.rows.iter().map(value).sum()
+}
+
+#[test]
+fn frames_that_come_twice_out_of_order_or_changed_are_told() {
+    let set = [LINE, &[("benchmark", "loss"), ("sizes", "128")]].concat();
+    let honest = on("", &set);
+    assert_eq!(failing(&honest), [""; 0], "{:?}", honest.verdicts);
+    let d = on("[forwarding]\nduplicate_percent = 2\n", &set);
+    assert_eq!(failing(&d), ["frames-once"], "{:?}", d.verdicts);
+    assert!((summed(&d, "twice") / summed(&d, "sent") - 0.02).abs() < 0.002);
+    let d = on("[forwarding]\nswap_percent = 2\n", &set);
+    assert_eq!(failing(&d), ["frames-in-order"], "{:?}", d.verdicts);
+    assert!((summed(&d, "out of order") / summed(&d, "sent") - 0.02).abs() < 0.002);
+    let profile = Profile::read("t", "name = \"t\"\nabout = \"a device\"").unwrap();
+    let mut dut = Spoils::one_in(50, Configured::new(profile));
+    let d = simulate(core("rfc2544", &set), &mut dut, World::default()).unwrap();
+    assert_eq!(failing(&d), ["frames-unchanged"], "{:?}", d.verdicts);
+    let changed = summed(&d, "changed");
+    assert!((changed / summed(&d, "sent") - 0.02).abs() < 0.002, "{changed}");
+    // None of them was carried.
+    assert_eq!(summed(&d, "received"), summed(&d, "sent") - changed);
+    let sums = d.loads.iter().fold((0, 0), |(s, r), l| (s + l.sent, r + l.received));
+    assert!((sums.0 - sums.1) as f64 >= changed);
 }

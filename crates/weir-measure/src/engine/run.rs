@@ -383,14 +383,16 @@ fn capture(
         let mut any = false;
         let got = inlet.receive(TURN, &mut |bytes, at| {
             let probe = recognise(bytes, at);
-            if probe.is_some_and(|p| counter.see(thinning, p.id) == Fate::Counted) {
+            if probe.is_some_and(|p| counter.see(thinning, &p) == Fate::Counted) {
                 return;
             }
             any = true;
             let (made, read) = (probe.map(|p| p.made), unix_now());
+            let contents = probe.map(|p| p.contents).unwrap_or_default();
             let probe = probe.map(|p| p.id);
             frames.give(Captured {
                 probe,
+                contents,
                 left: made,
                 made,
                 read,

@@ -237,12 +237,14 @@ pub fn simulate(
                         counters.resize_with(channel + 1, Counter::default);
                     }
                     let counter = &mut counters[channel];
-                    let fate = probe.map_or(Fate::Told, |p| counter.see(&thinning, p.id));
+                    let fate = probe.map_or(Fate::Told, |p| counter.see(&thinning, &p));
                     counter.take(|load, n| core.input(now, now, Input::Counted(load, channel, n)));
                     if fate == Fate::Told {
                         let (left, made) = (probe.map(|p| p.made), probe.map(|p| p.made));
+                        let contents = probe.map(|p| p.contents).unwrap_or_default();
                         let probe = probe.map(|p| p.id);
-                        let c = Captured { probe, left, made, ..Captured::new(channel, came, &f) };
+                        let c = Captured::new(channel, came, &f);
+                        let c = Captured { probe, contents, left, made, ..c };
                         core.input(now, came, Input::Frame(c));
                     }
                 }

@@ -7,7 +7,7 @@
 
 use crate::module::{LoadId, ProbeId};
 use crate::pktgen::{self, Pktgen};
-use crate::probe::{identify_any, whole_stamp};
+use crate::probe::{Contents, examine, whole_stamp};
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_io::memory::{Memory, MemoryPeer, WireSize};
@@ -264,14 +264,18 @@ pub struct Found {
     pub id: ProbeId,
     /// When the program sent it.
     pub made: Nanos,
+    /// Whether all of it is as it was sent.
+    pub contents: Contents,
 }
 
 /// Finds the probe in a frame that came at `at`; or what pktgen wrote into one of its own.
 pub fn recognise(frame: &[u8], at: Nanos) -> Option<Found> {
     if let Some(pktgen::Frame { load, number, made }) = pktgen::find(frame) {
-        return Some(Found { id: ProbeId { load, flow: 0, number }, made });
+        let id = ProbeId { load, flow: 0, number };
+        // What the kernel puts behind its own proof is not known here.
+        return Some(Found { id, made, contents: Contents::AsSent });
     }
-    let (run, id) = identify_any(frame)?;
+    let (run, id, contents) = examine(frame)?;
     let probe = ProbeId { load: LoadId(run.0), flow: id.stream, number: id.number };
-    Some(Found { id: probe, made: whole_stamp(id.stamp, at) })
+    Some(Found { id: probe, made: whole_stamp(id.stamp, at), contents })
 }

@@ -4,6 +4,7 @@
 //! the Unix epoch on a real interface, of the simulation's own in a simulated one.
 
 use super::LoadId;
+use crate::probe::Contents;
 use weir_packet::Nanos;
 
 /// Bytes kept of a captured frame: headers, proof and the beginning of the fill of any probe.
@@ -41,6 +42,8 @@ pub struct Captured {
     pub at: Nanos,
     /// The probe in it; `None` for a frame that is none of ours.
     pub probe: Option<ProbeId>,
+    /// Whether all of the probe is as it was sent.
+    pub contents: Contents,
     /// When the probe left, if that is known.
     pub left: Option<Nanos>,
     /// When the program made the probe, by its own clock.
@@ -62,6 +65,7 @@ impl Captured {
             channel,
             at,
             probe: None,
+            contents: Contents::AsSent,
             left: None,
             made: None,
             read: at,
@@ -88,10 +92,12 @@ impl Captured {
 pub struct Count {
     /// Each number once.
     pub frames: u64,
-    /// Of those, so many after one of a higher number.
+    /// Of those, so many after one of their flow with a higher number (RFC 4737 §3.3).
     pub reordered: u64,
     /// Further copies.
     pub duplicated: u64,
+    /// Frames that are not as they were sent; none of them is among the others.
+    pub changed: u64,
 }
 
 impl Count {
@@ -101,6 +107,7 @@ impl Count {
             frames: self.frames - before.frames.min(self.frames),
             reordered: self.reordered - before.reordered.min(self.reordered),
             duplicated: self.duplicated - before.duplicated.min(self.duplicated),
+            changed: self.changed - before.changed.min(self.changed),
         }
     }
 
@@ -109,6 +116,7 @@ impl Count {
         self.frames += more.frames;
         self.reordered += more.reordered;
         self.duplicated += more.duplicated;
+        self.changed += more.changed;
     }
 }
 

@@ -19,6 +19,22 @@ pub(super) fn by_share(share: f64) -> Outcome {
     }
 }
 
+/// Whether frames came as they were sent: `whole` of them did, `changed` did not.
+pub(super) fn frames_unchanged(changed: u64, whole: u64) -> Verdict {
+    let (outcome, s) = match (whole, changed) {
+        (0, 0) => (Outcome::Unclear, "No frame came.".to_owned()),
+        (_, 0) => (Outcome::Holds, "Every frame that came was as it was sent.".to_owned()),
+        (_, n) => {
+            let all = whole + n;
+            (
+                Outcome::Fails,
+                format!("{n} of {all} frames came with other bytes; they count as lost."),
+            )
+        }
+    };
+    Verdict::new("frames-unchanged", outcome, s).with("changed", changed as f64, "")
+}
+
 /// Why a module ends whose entries are not all accepted: of `n` entries the switch refuses one; `parameter` says how
 /// many there are.
 pub(super) fn refused(n: usize, what: &str, why: &str, parameter: &str) -> String {

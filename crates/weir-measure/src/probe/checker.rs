@@ -325,6 +325,31 @@ pub fn identify(frame: &[u8], run: Run) -> Option<Identity> {
     proofs(frame).find(|(r, _)| *r == run).map(|(_, i)| i)
 }
 
+/// Whether a probe came as it was sent, headers excepted that a device may change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Contents {
+    /// Every byte that was made for it is there, as the checksums and the fill prove.
+    #[default]
+    AsSent,
+    /// Some are others, or missing: what it says of itself may be the damage.
+    Changed,
+}
+
+/// The run and the identity of the probe in a frame, and whether all of it is as it was sent. Cost: one comparison and
+/// one checksum of the frame.
+pub fn examine(frame: &[u8]) -> Option<(Run, Identity, Contents)> {
+    let Some(p) = Proof::find(frame) else {
+        // Where no probe has its proof: headers are damaged, or others were put before it.
+        return identify_any(frame).map(|(run, id)| (run, id, Contents::Changed));
+    };
+    let whole = UdpPacket::new_checked(p.ip.payload())
+        .ok()
+        .and_then(|udp| udp.payload().len().checked_sub(PROOF_BYTES))
+        .is_some_and(|fill| is_whole(&p.ip, p.stream, PROOF_BYTES + fill));
+    let contents = if whole { Contents::AsSent } else { Contents::Changed };
+    Some((p.run, p.identity(), contents))
+}
+
 /// The run and the identity of the probe in a frame; see [`identify`].
 pub fn identify_any(frame: &[u8]) -> Option<(Run, Identity)> {
     proofs(frame).next()
@@ -332,10 +357,7 @@ pub fn identify_any(frame: &[u8]) -> Option<(Run, Identity)> {
 
 /// Everything that looks like a proof: first where a probe has it, then anywhere in the first 128 bytes.
 fn proofs(frame: &[u8]) -> impl Iterator<Item = (Run, Identity)> {
-    let usual = Proof::find(frame).map(|p| {
-        let (stream, number, stamp) = (p.stream, p.number, Nanos(p.stamp));
-        (p.run, Identity { stream, number, stamp })
-    });
+    let usual = Proof::find(frame).map(|p| (p.run, p.identity()));
     let anywhere = frame
         .get(14..)
         .unwrap_or_default()
@@ -364,6 +386,10 @@ struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
+    fn identity(&self) -> Identity {
+        Identity { stream: self.stream, number: self.number, stamp: Nanos(self.stamp) }
+    }
+
     fn find(frame: &'a [u8]) -> Option<Self> {
         let stack = vlan::walk(frame, MAX_TAGS).ok()?;
         if stack.ether_type != EtherType::Ipv4 {

@@ -36,8 +36,8 @@ mod track;
 use weir_packet::Nanos;
 
 pub use checker::{
-    Arrival, Checker, Counts, Identity, Outcome, StreamSent, StreamTally, Tally, Window, identify,
-    identify_any,
+    Arrival, Checker, Contents, Counts, Identity, Outcome, StreamSent, StreamTally, Tally, Window,
+    examine, identify, identify_any,
 };
 pub use stamper::Stamper;
 pub use stream::{Headers, ProbeError, Stream, Vary, streams};

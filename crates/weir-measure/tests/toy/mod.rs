@@ -485,3 +485,48 @@ pub fn number(d: &Document, row: usize, column: &str) -> f64 {
         other => panic!("{column}: {other:?}"),
     }
 }
+
+/// A device that turns a bit in one of so many frames that leave it, in their last byte where they are long.
+pub struct Spoils<D> {
+    dut: D,
+    one_in: u64,
+    frames: u64,
+}
+
+impl<D> Spoils<D> {
+    pub fn one_in(one_in: u64, dut: D) -> Self {
+        Self { dut, one_in, frames: 0 }
+    }
+}
+
+impl<D: SimulatedDut> SimulatedDut for Spoils<D> {
+    fn connect(&mut self, now: Nanos) -> Option<Version> {
+        self.dut.connect(now)
+    }
+    fn disconnect(&mut self, now: Nanos) {
+        self.dut.disconnect(now);
+    }
+    fn message(&mut self, now: Nanos, msg: Msg) {
+        self.dut.message(now, msg);
+    }
+    fn frame(&mut self, now: Nanos, channel: usize, frame: &[u8]) {
+        self.dut.frame(now, channel, frame);
+    }
+    fn wake_at(&self) -> Option<Nanos> {
+        self.dut.wake_at()
+    }
+    fn poll(&mut self, now: Nanos, out: &mut Vec<Output>) {
+        let before = out.len();
+        self.dut.poll(now, out);
+        for o in &mut out[before..] {
+            let Output::Frame(_, bytes) = o else { continue };
+            self.frames += 1;
+            // Not those that find out what is wired where.
+            if let Some(last) = bytes.get_mut(80..).and_then(<[u8]>::last_mut)
+                && self.frames.is_multiple_of(self.one_in)
+            {
+                *last ^= 1;
+            }
+        }
+    }
+}

@@ -4,8 +4,10 @@
 //!
 //! Frames are counted where they come; one in some hundreds tells its delay. Frames that the kernel dropped
 //! because the capture was too slow had come through the switch: they count as received, and the result says
-//! how many there were. After each trial frames on their way are waited for (§23).
+//! how many there were. Frames that came changed were not received, and the result says how many came so, twice or
+//! out of order. After each trial frames on their way are waited for (§23).
 
+mod came;
 mod plan;
 mod recovery;
 mod tape;
@@ -17,8 +19,9 @@ use crate::latency::Latency;
 use crate::module::{
     About, Bench, Captured, Context, Count, Leaves, Load, LoadDone, LoadId, Module, Params, rules,
 };
-use crate::probe::Headers;
+use crate::probe::{Contents, Headers};
 use crate::rfc2544::TrialResult;
+use came::Ledger;
 use plan::{Plan, Stage};
 use recovery::{By, Recovery};
 use std::time::Duration;
@@ -99,6 +102,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
         spent: 0.0,
         estimate: 0.0,
         missed: 0,
+        ledger: Ledger::default(),
         recovery: None,
     })
 }
@@ -107,7 +111,7 @@ pub(super) fn make(p: &Params) -> Box<dyn Module> {
 struct Running {
     ask: Ask,
     load: LoadId,
-    came: u64,
+    came: Count,
     missed: u64,
     last: Nanos,
     done: Option<LoadDone>,
@@ -127,6 +131,7 @@ struct Rfc2544 {
     spent: f64,
     estimate: f64,
     missed: u64,
+    ledger: Ledger,
     recovery: Option<Recovery>,
 }
 
@@ -202,7 +207,7 @@ impl Rfc2544 {
         self.trial = Some(Running {
             ask,
             load: id,
-            came: 0,
+            came: Count::default(),
             missed: 0,
             last: begun,
             done: None,
@@ -221,13 +226,16 @@ impl Rfc2544 {
         let Some(t) = &self.trial else { return };
         let Some(done) = &t.done else { return };
         let silence = Duration::from_nanos(cx.now().since(t.last).0);
-        if t.came < done.sent && silence < self.wait {
+        if t.came.frames < done.sent && silence < self.wait {
             return cx.timer_in(LOOK, LOOK_AGAIN);
         }
         let Some(t) = self.trial.take() else { return };
         let Some(done) = t.done else { return };
-        let received = (t.came + t.missed).min(done.sent);
-        self.missed += received.saturating_sub(t.came);
+        let received = (t.came.frames + t.missed).min(done.sent);
+        self.missed += received.saturating_sub(t.came.frames);
+        if let Some(of) = self.plan.size().zip(self.plan.stage()) {
+            self.ledger.enter(of, (done.sent, received), &t.came);
+        }
         let result = TrialResult {
             sent: done.sent,
             received,
@@ -282,7 +290,7 @@ impl Module for Rfc2544 {
 
     fn counted(&mut self, cx: &mut Context<'_>, load: LoadId, channel: usize, count: Count) {
         if let Some(t) = self.trial.as_mut().filter(|t| t.load == load && channel == 1) {
-            t.came += count.frames;
+            t.came.add(&count);
             t.last = cx.now();
         }
     }
@@ -295,7 +303,8 @@ impl Module for Rfc2544 {
     }
 
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
-        let Some(probe) = frame.probe.filter(|_| frame.channel == 1) else { return };
+        let is_sound = frame.channel == 1 && frame.contents == Contents::AsSent;
+        let Some(probe) = frame.probe.filter(|_| is_sound) else { return };
         if let Some(r) = &mut self.recovery {
             return r.frame(probe.load, probe.number, frame.at);
         }
@@ -340,6 +349,7 @@ impl Module for Rfc2544 {
 
     fn finish(&mut self, _: &Bench, document: &mut Document) {
         told::tell(&self.plan.found, document);
+        self.ledger.tell(document);
         if let Some(r) = &self.recovery {
             r.tell(document);
         }

@@ -28,7 +28,7 @@ const ALL: [Stage; 5] =
 
 impl Stage {
     /// Its name as a parameter.
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
             Self::Mlr => "mlr",

@@ -255,3 +255,26 @@ fn delays_are_of_first_copies() {
     let early = c.check(&bytes, 0, Nanos(900));
     assert_eq!((early.outcome, early.delay_ns), (Outcome::InOrder, None));
 }
+
+/// Any bit behind the headers; and what is in front of the proof, where the checksums are of it.
+#[test]
+fn whatever_is_turned_behind_the_headers_is_seen() {
+    for size in [64, 65, 1518] {
+        let (_, whole) = one(size);
+        let (run, id, contents) = examine(&whole).unwrap();
+        assert_eq!((run, id.number, contents), (RUN, 0, Contents::AsSent));
+        // Padding that a device adds is none of it.
+        let padded = [&whole[..], &[9; 6]].concat();
+        assert_eq!(examine(&padded).map(|f| f.2), Some(Contents::AsSent));
+        for bit in 44 * 8..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(examine(&damaged).map(|f| f.2), Some(Contents::Changed), "bit {bit}");
+        }
+        // Cut, or with other headers before it.
+        assert_eq!(examine(&whole[..whole.len() - 1]).map(|f| f.2), Some(Contents::Changed));
+        let (macs, rest) = whole.split_at(12);
+        let label = [macs, &[0x88, 0x47, 0, 0, 0x11, 64], &rest[2..]].concat();
+        assert_eq!(examine(&label).map(|f| f.2), Some(Contents::Changed));
+    }
+}
