@@ -5,7 +5,7 @@
 mod toy;
 
 use serde_json::Value;
-use toy::{core, core_with, number, outcome};
+use toy::{Spoils, core, core_with, number, outcome};
 use weir_measure::document::{Cell, Document, Outcome};
 use weir_measure::dut::profile::{BUILTIN, Profile};
 use weir_measure::engine::configured::Configured;
@@ -90,6 +90,28 @@ fn what_frames_meet_while_rules_change_is_named_and_nothing_else() {
         let part = number(&d, 0, what) / all;
         assert!((0.008..0.012).contains(&part), "{what}: {part}");
     }
+}
+
+/// What becomes of frames beside the rules.
+#[test]
+fn frames_and_packet_outs_with_another_byte_are_told() {
+    let on = |module: &str, set: &[(&str, &str)], one_in| {
+        let honest = Configured::new(Profile::builtin("honest").unwrap());
+        let mut dut = Spoils::one_in(one_in, honest);
+        simulate(core(module, set), &mut dut, World::default()).unwrap()
+    };
+    let set = [("rates", "500"), ("duration", "1")];
+    let d = on("packet-out", &set, 5);
+    assert_eq!(failing(&d), ["packet-outs-complete", "packet-outs-unchanged"], "{:?}", d.verdicts);
+    // A few frames have shown what is wired where before.
+    assert_eq!((number(&d, 0, "changed"), number(&d, 0, "packets")), (100.0, 500.0));
+    assert_eq!(number(&d, 0, "loss"), 20.0);
+    let set = [("flows", "1"), ("repetitions", "30"), ("rate", "4")];
+    let d = on("consistency", &set, 100);
+    assert_eq!(failing(&d), ["frames-unchanged"], "{:?}", d.verdicts);
+    let share = number(&d, 0, "changed") / number(&d, 0, "probes");
+    assert!((0.008..0.012).contains(&share), "{share}");
+    assert_eq!(number(&d, 0, "changed"), number(&d, 0, "lost otherwise"));
 }
 
 /// On a device with just these faults.

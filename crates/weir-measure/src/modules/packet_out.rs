@@ -3,14 +3,15 @@
 //!
 //! Packet-outs are written evenly, as many as are due each millisecond; each carries a probe to the second
 //! port. The delay is from when the message was written to when the frame came. The rate that was really
-//! written is reported beside the one asked for. A frame that comes again makes up for none that is lost.
+//! written is reported beside the one asked for. A frame that comes again makes up for none that is lost, and one
+//! that comes with other bytes has not come.
 
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::load::Packets;
 use crate::module::{About, Bench, Captured, Context, LoadId, Module, Params, ns_between, rules};
-use crate::probe::{Headers, Place, Track};
+use crate::probe::{Contents, Headers, Place, Track};
 use crate::stats::{self, quantile};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,6 +69,8 @@ struct Row {
     received: u64,
     /// Frames that came again.
     twice: u64,
+    /// Frames that came with other bytes, which are not received.
+    changed: u64,
     /// Which have come.
     numbers: Track,
     first: Option<Nanos>,
@@ -83,6 +86,7 @@ impl Row {
             sent: 0,
             received: 0,
             twice: 0,
+            changed: 0,
             numbers: Track::new(WINDOW),
             first: None,
             last: None,
@@ -191,6 +195,9 @@ impl Module for PacketOuts {
         if frame.channel != 1 {
             return;
         }
+        if frame.contents == Contents::Changed {
+            return self.changed(frame.at);
+        }
         let at = usize::from(id.flow);
         let Some(row) = self.rows.get_mut(at) else { return };
         match row.numbers.arrive(id.number) {
@@ -235,6 +242,7 @@ impl Module for PacketOuts {
                 Column::number("sent", "1/s"),
                 Column::number("loss", "%"),
                 Column::number("come twice", ""),
+                Column::number("changed", ""),
                 Column::number("median", "µs"),
                 Column::number("p90", "µs"),
                 Column::number("p99", "µs"),
@@ -252,6 +260,7 @@ impl Module for PacketOuts {
                 Cell::from(r.sent_per_second()),
                 Cell::from(r.loss()),
                 Cell::from(r.twice),
+                Cell::from(r.changed),
                 Cell::from(q(0.5)),
                 Cell::from(q(0.9)),
                 Cell::from(q(0.99)),
@@ -278,9 +287,10 @@ impl Module for PacketOuts {
             None => Verdict::new(id, Outcome::Unclear, "No packet was sent."),
             Some(r) if r.loss() > 1.0 => {
                 let s = format!(
-                    "Of {:.0} packet-outs a second {:.1} % do not leave the switch.",
+                    "Of {:.0} packet-outs a second {:.1} % do not leave the switch{}.",
                     r.rate,
-                    r.loss()
+                    r.loss(),
+                    if r.changed > 0 { " as they are" } else { "" }
                 );
                 Verdict::new(id, Outcome::Fails, s).with("loss", r.loss(), "%")
             }
@@ -292,11 +302,37 @@ impl Module for PacketOuts {
             .with("loss", r.loss(), "%"),
         };
         document.verdicts.push(verdict.with("delay at the lowest rate, median", delay, "µs"));
-        document.verdicts.push(self.once());
+        document.verdicts.extend([self.once(), self.unchanged()]);
     }
 }
 
 impl PacketOuts {
+    /// A frame came that is not as it was written: which one it is, and of which rate, may be the damage.
+    fn changed(&mut self, at: Nanos) {
+        self.last = self.last.max(at);
+        if let Some(row) = self.rows.get_mut(self.at) {
+            row.changed += 1;
+        }
+    }
+
+    /// Whether frames leave with the bytes that the packet-outs have.
+    fn unchanged(&self) -> Verdict {
+        let id = "packet-outs-unchanged";
+        let changed: u64 = self.rows.iter().map(|r| r.changed).sum();
+        let all = changed + self.rows.iter().map(|r| r.received).sum::<u64>();
+        let (outcome, s) = match (all, changed) {
+            (0, _) => (Outcome::Unclear, "No frame came.".to_owned()),
+            (_, 0) => (Outcome::Holds, "Packet-outs leave the switch as they are.".to_owned()),
+            (_, n) => {
+                let s = format!(
+                    "{n} of {all} packet-outs left the switch with other bytes; they count as lost."
+                );
+                (Outcome::Fails, s)
+            }
+        };
+        Verdict::new(id, outcome, s).with("changed", changed as f64, "")
+    }
+
     /// Whether one packet-out is one frame.
     fn once(&self) -> Verdict {
         let (id, twice) = ("packet-outs-once", self.rows.iter().map(|r| r.twice).sum::<u64>());

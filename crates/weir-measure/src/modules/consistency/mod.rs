@@ -1,6 +1,6 @@
 //! `consistency`: what do frames meet while rules change? Neither the old rule nor the new one; the old one
-//! after the barrier said that it is gone; changes in another order than they were asked for; frames twice, or
-//! out of order.
+//! after the barrier said that it is gone; changes in another order than they were asked for; frames twice, out of
+//! order, or with other bytes.
 //!
 //! Probes go round-robin over some flows all the time. Each flow is forwarded by the second port, or back by the
 //! first; an update turns all of them over, and the next one back. Where a probe comes out says which rule treated
@@ -24,7 +24,7 @@ use crate::module::{
     About, Bench, Captured, Context, Leaves, Load, LoadDone, LoadId, Module, Params, ns_between,
     rules,
 };
-use crate::probe::{Headers, Vary};
+use crate::probe::{Contents, Headers, Vary};
 use std::time::Duration;
 use weir_openflow::model::{FlowCommand, FlowMod, Message, Msg, Port};
 use weir_packet::Nanos;
@@ -109,6 +109,8 @@ struct Row {
     refused: Option<String>,
     sent: u64,
     came: u64,
+    /// Frames that came with other bytes: as if they had not come, since what they say of themselves may be the damage.
+    changed: u64,
     twice: u64,
     late: u64,
     late_to_others: u64,
@@ -371,6 +373,10 @@ impl Module for Consistency {
 
     fn frame(&mut self, cx: &mut Context<'_>, frame: &Captured) {
         let Some(id) = frame.probe.filter(|id| Some(id.load) == self.load) else { return };
+        if frame.contents == Contents::Changed {
+            let row = self.rows.get_mut(self.at);
+            return row.into_iter().for_each(|row| row.changed += 1);
+        }
         self.order.came(id.flow, id.number, frame.channel);
         self.missing.came(id.number);
         let by = if frame.channel == usize::from(self.to_second) { Rule::New } else { Rule::Old };

@@ -2,7 +2,7 @@
 //!
 //! Pure. Part of `consistency`, when all has been measured.
 
-use super::super::verdicts::{barrier_truthful, by_share};
+use super::super::verdicts::{barrier_truthful, by_share, frames_unchanged};
 use super::{Consistency, Row};
 use crate::document::{Cell, Column, Document, Outcome, ProbeResolution, Samples, Table, Verdict};
 use crate::module::Bench;
@@ -27,6 +27,7 @@ impl Consistency {
         let verdict = barrier_truthful(bench, updates, stale);
         document.verdicts.push(verdict.with("after the reply, at most", latest, "ms"));
         document.verdicts.extend([self.ordered(), self.lasting(), self.in_order(), self.once()]);
+        document.verdicts.push(self.unchanged());
     }
 
     fn sum(&self, of: impl Fn(&Row) -> u64) -> u64 {
@@ -58,6 +59,7 @@ impl Consistency {
             Column::number("lost otherwise", ""),
             Column::number("twice", ""),
             Column::number("reordered", ""),
+            Column::number("changed", ""),
             Column::text("refused"),
         ];
         let mut table = Table::new("consistency", "Frames while rules change", columns);
@@ -83,6 +85,7 @@ impl Consistency {
                 Cell::from(lost),
                 Cell::from(r.twice),
                 Cell::from(r.late),
+                Cell::from(r.changed),
                 Cell::from(r.refused.clone().unwrap_or_default()),
             ]);
         }
@@ -175,6 +178,11 @@ impl Consistency {
             _ => (Outcome::Fails, format!("{n} of {of} frames came twice.")),
         };
         Verdict::new(id, outcome, s).with("twice", n as f64, "")
+    }
+
+    fn unchanged(&self) -> Verdict {
+        let (changed, whole) = (self.sum(|r| r.changed), self.sum(|r| r.came));
+        frames_unchanged(changed, whole)
     }
 }
 
