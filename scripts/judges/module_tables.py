@@ -2,10 +2,9 @@
 
 usage: module_tables.py DOCUMENT.json...
 
-Knows nothing of weir but the documented shape (docs/guide/report.md) and which column is of which samples. Quantiles in
-tables lie between the closest ranks (type 7 of Hyndman and Fan 1996), those of `actions` at rank ceil(p/100 * n), its
-deviation is over n - 1. Loss is what gave no sample, of what was sent. One line a document; exit status 1 when a value
-differs, 2 for a document of whose module nothing is known here.
+Knows nothing of weir but the documented shape (docs/guide/report.md) and which column is of which samples. Percentile p
+is the value at rank ceil(p/100 * n), the deviation of `actions` is over n - 1. Loss is what gave no sample, of what was
+sent. One line a document; exit status 1 when a value differs, 2 for a document of whose module nothing is known here.
 """
 
 import json
@@ -16,20 +15,13 @@ from pathlib import Path
 
 
 def quantile(samples, q):
-    ordered = sorted(samples)
-    if not ordered:
-        return None
-    at = q * (len(ordered) - 1)
-    low, part = math.floor(at), at - math.floor(at)
-    return ordered[low] * (1 - part) + ordered[min(low + 1, len(ordered) - 1)] * part
+    # In whole thousandths: q * len would be rounded.
+    rank = -(-round(q * 1000) * len(samples) // 1000)
+    return sorted(samples)[rank - 1] if samples else None
 
 
-def between(q):
+def at_rank(q):
     return lambda s, row: quantile(s.values, q)
-
-
-def rank(q):
-    return lambda s, row: sorted(s.values)[math.ceil(q * len(s.values)) - 1] if s.values else None
 
 
 def deviation(s, row):
@@ -62,7 +54,7 @@ def not_there(column):
 
 
 def spread(name):
-    return [(name, between(0.5)), ("p10", between(0.1)), ("p90", between(0.9))]
+    return [(name, at_rank(0.5)), ("p10", at_rank(0.1)), ("p90", at_rank(0.9))]
 
 
 # For each module: which samples a row of its table is of, and how its columns come from them.
@@ -71,15 +63,15 @@ MODULES = {
         (
             lambda row, n: f"first-packet-{row['entries']:.0f}",
             [
-                ("first packet", between(0.5)),
-                ("first packet p10", between(0.1)),
-                ("first packet p90", between(0.9)),
+                ("first packet", at_rank(0.5)),
+                ("first packet p10", at_rank(0.1)),
+                ("first packet p90", at_rank(0.9)),
                 ("per entry", per_entry),
                 ("incomplete", missing),
             ],
         ),
-        (lambda row, n: f"barrier-{row['entries']:.0f}", [("barrier", between(0.5))]),
-        (lambda row, n: f"transmission-{row['entries']:.0f}", [("transmission", between(0.5))]),
+        (lambda row, n: f"barrier-{row['entries']:.0f}", [("barrier", at_rank(0.5))]),
+        (lambda row, n: f"transmission-{row['entries']:.0f}", [("transmission", at_rank(0.5))]),
     ],
     "flow-modify": [
         (
@@ -90,7 +82,7 @@ MODULES = {
     "flow-stats": [
         (
             lambda row, n: f"stats-{row['asked'] * 100:.0f}",
-            [("delay", between(0.5)), ("delay p90", between(0.9)), ("answered", answered)],
+            [("delay", at_rank(0.5)), ("delay p90", at_rank(0.9)), ("answered", answered)],
         )
     ],
     "interaction": [
@@ -99,37 +91,37 @@ MODULES = {
     "consistency": [
         (
             lambda row, n: f"update-{row['change'].replace(' ', '-')}",
-            [("data plane", between(0.5)), ("incomplete", missing)],
+            [("data plane", at_rank(0.5)), ("incomplete", missing)],
         )
     ],
     "expiry": [
         (
             lambda row, n: f"{row['time-out']}-{row['after']:.0f}",
-            [("late", between(0.5)), ("late p90", between(0.9)), ("told", count)],
+            [("late", at_rank(0.5)), ("late p90", at_rank(0.9)), ("told", count)],
         )
     ],
     "counters": [
         (
             lambda row, n: f"age-{row['counter'].replace(', ', '-')}",
-            [("age", between(0.5)), ("age p90", between(0.9))],
+            [("age", at_rank(0.5)), ("age p90", at_rank(0.9))],
         )
     ],
     "packet-in": [
         (
             lambda row, n: f"packet-in-{row['asked']:.0f}",
-            [("median", between(0.5)), ("p90", between(0.9)), ("p99", between(0.99)), ("loss", lost_of("frames"))],
+            [("median", at_rank(0.5)), ("p90", at_rank(0.9)), ("p99", at_rank(0.99)), ("loss", lost_of("frames"))],
         )
     ],
     "packet-out": [
         (
             lambda row, n: f"packet-out-{row['asked']:.0f}",
-            [("median", between(0.5)), ("p90", between(0.9)), ("p99", between(0.99)), ("loss", lost_of("packets"))],
+            [("median", at_rank(0.5)), ("p90", at_rank(0.9)), ("p99", at_rank(0.99)), ("loss", lost_of("packets"))],
         )
     ],
     "actions": [
         (
             lambda row, n: f"action-{n}",
-            [("median", rank(0.5)), ("standard deviation", deviation), ("loss", not_there("frames"))],
+            [("median", at_rank(0.5)), ("standard deviation", deviation), ("loss", not_there("frames"))],
         )
     ],
 }

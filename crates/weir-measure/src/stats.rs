@@ -1,5 +1,9 @@
 //! Summaries of few numbers: median, percentiles, fairness. Pure arithmetic over slices.
 //!
+//! Percentiles of samples are values at a rank ([`quantile`]), as a document's distributions have them
+//! ([`crate::document::Distribution`]). Of repetitions, which are few, [`median`] and [`Summary`] go between the two
+//! middle ones.
+//!
 //! For distributions of millions see [`crate::latency`]. Values that are not finite are left out
 //! everywhere: a summary speaks of what could be measured, and says of how many.
 
@@ -29,20 +33,31 @@ pub fn per_second(events: u64, first: Option<Nanos>, last: Option<Nanos>) -> f64
     }
 }
 
-/// The `q`-quantile, `q` from 0 to 1, by linear interpolation between the closest ranks (type 7 of
-/// Hyndman and Fan 1996; what NumPy and R do by default). `None` of nothing,
-/// or for a `q` that is no number.
+/// The `q`-quantile, `q` from 0 to 1: the value at rank ⌈`q` · n⌉ (type 1 of Hyndman and Fan 1996), `q` in thousandths of
+/// a percent. `None` of nothing, or for a `q` that is no number.
 pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
-    quantile_of_sorted(&sorted(values), q)
-}
-
-fn quantile_of_sorted(v: &[f64], q: f64) -> Option<f64> {
-    let last = v.len().checked_sub(1)?;
     if q.is_nan() {
         return None;
     }
+    // At most 100,000.
+    let thousandths = (q.clamp(0.0, 1.0) * 1e5).round() as u32;
+    let v = sorted(values);
+    let rank = usize::try_from(rank(v.len() as u64, thousandths)).ok()?;
+    v.get(rank.checked_sub(1)?).copied()
+}
+
+/// The nearest rank of a percentile, in thousandths of a percent, among `count`: from 1.
+pub(crate) fn rank(count: u64, thousandths: u32) -> u64 {
+    let rank = (u128::from(count) * u128::from(thousandths)).div_ceil(100_000);
+    // Not above `count`, which is a `u64`.
+    (rank as u64).max(1)
+}
+
+/// By linear interpolation between the closest ranks (type 7 of Hyndman and Fan 1996; what NumPy and R do by default).
+fn between_ranks(v: &[f64], q: f64) -> Option<f64> {
+    let last = v.len().checked_sub(1)?;
     // Between 0 and `last`.
-    let at = q.clamp(0.0, 1.0) * last as f64;
+    let at = q * last as f64;
     let low = *v.get(at.floor() as usize)?;
     let high = *v.get(at.ceil() as usize)?;
     let part = at - at.floor();
@@ -50,9 +65,10 @@ fn quantile_of_sorted(v: &[f64], q: f64) -> Option<f64> {
     Some(low * (1.0 - part) + high * part)
 }
 
-/// The middle value, or the mean of the two middle ones. `None` of nothing.
+/// Of repetitions: the middle value, or the mean of the two middle ones. `None` of nothing. Of samples that stand in a
+/// document take [`quantile`], as its distributions do.
 pub fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
+    between_ranks(&sorted(values), 0.5)
 }
 
 /// One-sided, of the normal distribution: by chance in one of twenty.
@@ -129,7 +145,7 @@ impl Summary {
     /// Of these values; `None` of nothing.
     pub fn of(values: &[f64]) -> Option<Self> {
         let v = sorted(values);
-        let at = |q| quantile_of_sorted(&v, q);
+        let at = |q| between_ranks(&v, q);
         let n = v.len() as f64;
         let mean = v.iter().map(|x| x / n).sum::<f64>();
         let spread = v.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
@@ -158,9 +174,13 @@ mod tests {
         assert_eq!(median(&[f64::NAN, 3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
-        // numpy.percentile([15, 20, 35, 40, 50], 40) is 29.
-        let q = quantile(&[15.0, 20.0, 35.0, 40.0, 50.0], 0.4).unwrap();
-        assert!((q - 29.0).abs() < 1e-9);
+        // numpy.percentile([15, 20, 35, 40, 50], 40, method='inverted_cdf') is 20; it never lies between two values.
+        for (q, value) in
+            [(0.0, 15.0), (0.4, 20.0), (0.401, 35.0), (0.5, 35.0), (0.9, 50.0), (1.0, 50.0)]
+        {
+            assert_eq!(quantile(&[50.0, 15.0, 20.0, 35.0, 40.0], q), Some(value), "{q}");
+        }
+        assert_eq!(quantile(&[1.0, 2.0], 0.5), Some(1.0));
         assert_eq!(quantile(&[1.0, 2.0], f64::NAN), None);
         let s = Summary::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
         assert_eq!((s.count, s.min, s.median, s.max, s.mean), (8, 2.0, 4.5, 9.0, 5.0));
@@ -187,6 +207,15 @@ mod tests {
     }
 
     proptest! {
+        /// Tables and distributions of the same values say the same of them.
+        #[test]
+        fn quantiles_are_those_of_distributions(v in prop::collection::vec(-1e6..1e6f64, 0..300), percent in 0u32..=100) {
+            let mut samples = crate::document::Samples::new("");
+            v.iter().for_each(|&x| samples.record(x));
+            let percent = f64::from(percent);
+            prop_assert_eq!(quantile(&v, percent / 100.0), samples.percentile(percent));
+        }
+
         #[test]
         fn median_has_half_on_each_side(v in prop::collection::vec(-1e6..1e6f64, 1..60)) {
             let m = median(&v).unwrap();

@@ -7,6 +7,7 @@
 //! HdrHistogram's, to three significant digits; the distribution says which. Count, extremes, mean and
 //! standard deviation are of all samples either way (Welford, Technometrics 4, 1962).
 
+use crate::stats::rank;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -229,13 +230,6 @@ impl Samples {
             raw: self.raw,
         }
     }
-}
-
-/// The nearest rank of a percentile, in thousandths of a percent, among `count`: from 1.
-fn rank(count: u64, thousandths: u32) -> u64 {
-    let rank = (u128::from(count) * u128::from(thousandths)).div_ceil(100_000);
-    // Not above `count`, which is a `u64`.
-    (rank as u64).max(1)
 }
 
 /// A histogram of values of either sign.

@@ -12,7 +12,7 @@ use crate::module::{
     About, Bench, Captured, Context, Load, LoadDone, LoadId, Module, Params, ns_between, rules,
 };
 use crate::probe::{Headers, Vary};
-use crate::stats::{median, quantile};
+use crate::stats::quantile;
 use std::time::Duration;
 use weir_openflow::model::{FlowFlags, FlowMod, FlowRemoved, Message, Msg, RemovedReason};
 use weir_packet::Nanos;
@@ -489,7 +489,7 @@ impl Expiry {
     fn exact(&self) -> Verdict {
         let id = "time-outs-exact";
         let late = self.all(|r| &r.late);
-        let (Some(p50), Some(p90)) = (median(&late), quantile(&late, 0.9)) else {
+        let (Some(p50), Some(p90)) = (quantile(&late, 0.5), quantile(&late, 0.9)) else {
             return Verdict::new(id, Outcome::Unclear, "No flow was told to be removed.");
         };
         let outcome = if p90 > self.tolerance_ms { Outcome::Fails } else { Outcome::Holds };
@@ -550,7 +550,7 @@ impl Expiry {
             "Flows lived as long as they are told to have.",
             "durations differ from the time that the flows were there.",
         )
-        .with("off, median", median(&off).unwrap_or(f64::NAN), "ms")
+        .with("off, median", quantile(&off, 0.5).unwrap_or(f64::NAN), "ms")
     }
 
     fn counts(&self) -> Verdict {

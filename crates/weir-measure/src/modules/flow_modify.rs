@@ -11,7 +11,7 @@ use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Samples, Series, Table, Verdict,
 };
 use crate::module::{About, Bench, Captured, Context, Leaves, Module, Params};
-use crate::stats::{clearly_more, median, quantile};
+use crate::stats::{clearly_more, quantile};
 use std::time::Duration;
 use weir_openflow::model::Msg;
 use weir_packet::Nanos;
@@ -221,7 +221,7 @@ impl FlowModify {
                 rows.iter().find(|r| r.entries == n && like(r)).map_or(&[][..], |r| &r.first_packet)
             };
             let (ones, others) = (of(&one), of(&other));
-            let (Some(a), Some(b)) = (median(ones), median(others)) else { continue };
+            let (Some(a), Some(b)) = (quantile(ones, 0.5), quantile(others, 0.5)) else { continue };
             found.sizes += 1;
             found.runs = found.runs.max(ones.len());
             // By the factor, and by more than the probes' resolution; the latter by more than chance.
@@ -279,7 +279,8 @@ impl FlowModify {
         let from = found.dearer.iter().map(|d| d.0).min();
         let rows = self.updates.rows.iter().filter(|r| r.operation == operation);
         let most = rows.filter(|r| !r.first_packet.is_empty()).max_by_key(|r| r.entries);
-        let each = most.and_then(|r| Some(median(&r.first_packet)? * 1e3 / r.entries as f64));
+        let each =
+            most.and_then(|r| Some(quantile(&r.first_packet, 0.5)? * 1e3 / r.entries as f64));
         let outcome = found.outcome();
         let verdict = match (found.sizes, from) {
             (0, _) => Verdict::new(id, outcome, format!("Nothing to compare '{what}' with.")),

@@ -18,7 +18,7 @@ use crate::module::{
     rules,
 };
 use crate::probe::{Headers, Vary};
-use crate::stats::{median, quantile};
+use crate::stats::quantile;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_openflow::model::{FlowFilter, Message, Msg, Part, StatsReply, StatsRequest};
@@ -341,7 +341,7 @@ impl Module for FlowStats {
             ]);
             let p = |at| q(&r.delays, at);
             d.push(Point::with_spread(r.rate, p(0.5), p(0.1), p(0.9)));
-            c.push(median(&r.cpu).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)));
+            c.push(quantile(&r.cpu, 0.5).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)));
             let mut samples = Samples::new("ms").in_group("time to the reply");
             r.delays.iter().for_each(|&ms| samples.record(ms));
             (r.answered..r.asked).for_each(|_| samples.miss());
@@ -374,7 +374,7 @@ impl FlowStats {
                 (Outcome::Fails, format!("Of {asked} requests {answered} were answered."))
             }
         };
-        let first = self.rows.first().and_then(|r| median(&r.delays)).unwrap_or(f64::NAN);
+        let first = self.rows.first().and_then(|r| quantile(&r.delays, 0.5)).unwrap_or(f64::NAN);
         Verdict::new(id, outcome, s).with("answered", share, "%").with(
             "delay at the first rate, median",
             first,
@@ -415,7 +415,7 @@ impl FlowStats {
         let told: Vec<f64> = self.rows.iter().flat_map(|r| r.flows.iter().copied()).collect();
         let right = told.iter().filter(|n| **n == self.flows as f64).count();
         let parts: Vec<f64> = self.rows.iter().flat_map(|r| r.parts.iter().copied()).collect();
-        let parts = median(&parts).unwrap_or(f64::NAN);
+        let parts = quantile(&parts, 0.5).unwrap_or(f64::NAN);
         let (outcome, s) = match (told.len(), right == told.len()) {
             (0, _) => (Outcome::Unclear, "No reply came.".to_owned()),
             (_, true) => (Outcome::Holds, format!("Every reply tells all {} flows.", self.flows)),
@@ -429,7 +429,7 @@ impl FlowStats {
     /// 001 §4.3: a switch may tell each flow by itself, and several at once only where it is asked often.
     fn packed(&self) -> Verdict {
         let id = "statistics-packed";
-        let parts = self.rows.iter().filter_map(|r| Some((r.rate, median(&r.parts)?)));
+        let parts = self.rows.iter().filter_map(|r| Some((r.rate, quantile(&r.parts, 0.5)?)));
         let parts: Vec<(f64, f64)> = parts.collect();
         let most = parts.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
         let least = parts.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
@@ -437,7 +437,7 @@ impl FlowStats {
             return Verdict::new(id, Outcome::Unclear, "No reply came.");
         };
         let between: Vec<f64> = self.rows.iter().flat_map(|r| r.between.iter().copied()).collect();
-        let between = median(&between).unwrap_or(f64::NAN);
+        let between = quantile(&between, 0.5).unwrap_or(f64::NAN);
         let each = |parts: f64| self.flows as f64 / parts;
         let verdict = if most.1 <= 1.0 + (self.flows as f64 / FEW).ceil() {
             Verdict::new(id, Outcome::Holds, "Each part of a reply tells many flows.")

@@ -64,7 +64,7 @@ impl Consistency {
         ];
         let mut table = Table::new("consistency", "Frames while rules change", columns);
         for r in self.rows.iter().filter(|r| r.updates > 0 || r.refused.is_some()) {
-            let q = |v: &[f64]| Cell::from(crate::stats::median(v).unwrap_or(f64::NAN));
+            let q = |v: &[f64]| Cell::from(crate::stats::quantile(v, 0.5).unwrap_or(f64::NAN));
             let lost = match r.came {
                 0 => f64::NAN,
                 n => r.sent.saturating_sub(n + r.lost_in_gaps) as f64,

@@ -6,7 +6,7 @@ use super::{Interaction, Row};
 use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, Series, Table, Verdict,
 };
-use crate::stats::{clearly_more, median, quantile};
+use crate::stats::{clearly_more, quantile};
 
 /// Slower by this factor, and by more than the probes' resolution.
 const SLOWER: f64 = 1.3;
@@ -59,7 +59,8 @@ impl Interaction {
         let mut cpu =
             Figure::new("interaction-cpu", "CPU while polling and updating", rate(), load);
         let spread = "10th to 90th percentile";
-        let point = |x: f64, v: &[f64]| match (median(v), quantile(v, 0.1), quantile(v, 0.9)) {
+        let point = |x: f64, v: &[f64]| match (quantile(v, 0.5), quantile(v, 0.1), quantile(v, 0.9))
+        {
             (Some(y), Some(lo), Some(hi)) => Point::with_spread(x, y, lo, hi),
             _ => Point::missing(x),
         };
@@ -68,7 +69,9 @@ impl Interaction {
         let mut load = Series::measured("cpu", "");
         for r in polled().filter(|r| r.updates > 0) {
             update.push(point(r.rate, &r.delays));
-            load.push(median(&r.cpu).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)));
+            load.push(
+                quantile(&r.cpu, 0.5).map_or(Point::missing(r.rate), |v| Point::new(r.rate, v)),
+            );
         }
         // Zero has no place on the axis: a line across it.
         let mut alone = Series::measured("update, nothing polled", spread);
@@ -87,7 +90,7 @@ impl Interaction {
 
     pub(super) fn undisturbed(&self) -> Verdict {
         let id = "updates-undisturbed";
-        let of = |r: &Row| (r.updates > 0).then(|| median(&r.delays)).flatten();
+        let of = |r: &Row| (r.updates > 0).then(|| quantile(&r.delays, 0.5)).flatten();
         let Some(alone) = self.rows.first().and_then(of) else {
             return Verdict::new(id, Outcome::Unclear, "No update without polling was measured.");
         };
