@@ -519,7 +519,7 @@ fn packets_to_and_from_the_controller_take_what_the_channel_takes() {
 #[test]
 fn actions_that_are_not_done_are_named() {
     // This switch forwards and changes nothing.
-    let set = [("duration", "0.01")];
+    let set = [("duration", "0.01"), ("rounds", "1")];
     let d = on(&mut Toy::default(), "actions", &set).unwrap();
     assert_eq!(outcome(&d, "modifications-complete"), Outcome::Holds);
     assert_eq!(outcome(&d, "modifications-right"), Outcome::Fails);

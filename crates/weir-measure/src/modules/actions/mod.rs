@@ -41,7 +41,7 @@ pub(super) fn about() -> About {
             1,
             1000,
         )
-        .quick("1")
+        .quick("3")
         .count("frame", "B", "size of a probe, with its check sequence", 100, 68, 156)
 }
 
@@ -78,6 +78,9 @@ struct Row {
     duplicates: u64,
     seen: Vec<u64>,
     delays: Samples,
+    /// Those of the round at work, and the medians of the rounds before, in microseconds.
+    of_round: Samples,
+    medians: Vec<f64>,
     refused: Option<String>,
     /// The first frame that was wrong, in words.
     wrong: Option<String>,
@@ -94,9 +97,17 @@ impl Row {
             duplicates: 0,
             seen: Vec::new(),
             delays: Samples::new("µs").in_group("delay by modification"),
+            of_round: Samples::new("µs"),
+            medians: Vec::new(),
             refused: None,
             wrong: None,
         }
+    }
+
+    /// A round has ended, or all of it before its end.
+    fn end_round(&mut self) {
+        let samples = std::mem::replace(&mut self.of_round, Samples::new("µs"));
+        self.medians.extend(samples.percentile(50.0));
     }
 
     fn is_tagged(&self) -> bool {
@@ -288,6 +299,7 @@ impl Actions {
         row.received += 1;
         if let Some(ns) = frame.delay_ns() {
             row.delays.record(ns / 1e3);
+            row.of_round.record(ns / 1e3);
         }
         let got = frame.bytes();
         if is_right(frame, &want) {
@@ -323,7 +335,8 @@ impl Module for Actions {
     fn takes(&self) -> Option<Duration> {
         // All rows of 1.3; 1.0 has fewer.
         let row = self.frames as f64 / self.fps + SETTLE_MS as f64 / 1e3;
-        Duration::try_from_secs_f64(row * rows(true).len() as f64).ok()
+        let rounds = self.rounds as f64;
+        Duration::try_from_secs_f64(row * rounds * rows(true).len() as f64).ok()
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
@@ -386,6 +399,9 @@ impl Module for Actions {
             Step::Installing(None) => self.wake(cx),
             Step::Waking => self.measure(cx),
             Step::Settling => {
+                if let Some(row) = self.rows.get_mut(self.at) {
+                    row.end_round();
+                }
                 self.at += 1;
                 self.install(cx);
             }
@@ -394,6 +410,7 @@ impl Module for Actions {
     }
 
     fn finish(&mut self, _: &Bench, document: &mut Document) {
+        self.rows.iter_mut().for_each(Row::end_round);
         self.tell(document);
     }
 }

@@ -8,12 +8,16 @@ use crate::document::{
     Axis, Cell, Column, Document, Figure, Outcome, Point, ProbeResolution, Samples, Series, Table,
     Verdict,
 };
+use crate::stats::clearly_more;
 
 /// A delay is another kind of delay from here on: several times what forwarding takes, and much of it.
 const DEARER: f64 = 4.0;
 /// By so much beyond another's median must be nine of ten frames: what only the machine's other work delays has
 /// some that it did not meet.
 const DEARER_BY_US: f64 = 50.0;
+
+/// A combination costs more than its dearest part from this part of that on.
+const MUCH: f64 = 0.5;
 
 /// What a row's frames take, in microseconds; not a number where none came.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,15 @@ impl Delay {
         self.median.is_finite() && self.p10 > median + DEARER_BY_US
     }
 }
+
+/// Whether a row's rounds take longer than another's, by more than they differ. Of one round nothing can be said: the
+/// machine may have stood still for all of it.
+fn clearly(row: &Row, other: &Row, least: impl Fn(f64) -> f64) -> bool {
+    let rounds = row.medians.len().min(other.medians.len());
+    rounds > 1 && clearly_more(&row.medians, &other.medians, least)
+}
+
+const CHANCE: &str = "rounds are too few, or differ too much, to tell it from chance";
 
 /// Without the combinations that have one of the others as a part: what they do is that part's doing.
 fn by_themselves(rows: Vec<&Row>) -> Vec<&Row> {
@@ -164,9 +177,18 @@ impl Actions {
         let Some(dearest) = came.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) else {
             return Verdict::new(id, Outcome::Unclear, "No modification could be measured.");
         };
-        let slow = self.rows.iter().zip(delays);
-        let slow: Vec<_> =
-            slow.filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward).collect();
+        let slow: Vec<_> = (self.rows.iter().zip(delays))
+            .filter(|(_, d)| d.is_beyond(forward) && d.median > DEARER * forward)
+            .collect();
+        let least = |us: f64| (DEARER * us).max(us + DEARER_BY_US);
+        let surely = |r: &Row| self.rows.first().is_some_and(|other| clearly(r, other, least));
+        let sure: Vec<_> = slow.iter().copied().filter(|(r, _)| surely(r)).collect();
+        // Where some are, the others need not be named.
+        let (outcome, slow) = match (slow.is_empty(), sure.is_empty()) {
+            (true, _) => (Outcome::Holds, slow),
+            (_, true) => (Outcome::Unclear, slow),
+            _ => (Outcome::Fails, sure),
+        };
         // Of a combination the deviation is that of its parts.
         let slowest = slow.iter().map(|s| s.1).max_by(|a, b| a.median.total_cmp(&b.median));
         let names = by_themselves(slow.iter().map(|s| s.0).collect());
@@ -175,19 +197,20 @@ impl Actions {
             .filter(|(r, _)| names.iter().any(|n| n.name == r.name))
             .map(|(r, d)| format!("{} ({:.0} µs)", r.name, d.median))
             .collect();
-        let verdict = if slow.is_empty() {
-            let s = format!(
+        let slow = slow.join(", ");
+        let s = match outcome {
+            Outcome::Holds => format!(
                 "No modification is done by another, slower part of the switch: forwarding takes {forward:.1} µs, {}, the dearest, {:.1} µs (medians).",
                 dearest.0.name, dearest.1.median
-            );
-            Verdict::new(id, Outcome::Holds, s)
-        } else {
-            let s = format!(
-                "Forwarding takes {forward:.1} µs; another, slower part of the switch does: {}.",
-                slow.join(", ")
-            );
-            Verdict::new(id, Outcome::Fails, s)
+            ),
+            Outcome::Fails => format!(
+                "Forwarding takes {forward:.1} µs; another, slower part of the switch does: {slow}."
+            ),
+            Outcome::Unclear => format!(
+                "Forwarding takes {forward:.1} µs; it looks as if another, slower part of the switch did: {slow}; but {CHANCE}."
+            ),
         };
+        let verdict = Verdict::new(id, outcome, s);
         let verdict = verdict.with("forwarding, median", forward, "µs");
         match slowest {
             None => verdict,
@@ -204,26 +227,40 @@ impl Actions {
         let id = "combination-costs-its-dearest";
         let of = |c: &Change| {
             let at = self.rows.iter().position(|r| r.changes == [*c])?;
-            delays.get(at).map(|d| d.median).filter(|m| m.is_finite())
+            let median = delays.get(at).map(|d| d.median).filter(|m| m.is_finite())?;
+            Some((self.rows.get(at)?, median))
         };
-        let mut worst = 0.0_f64;
-        let mut some = false;
+        let (mut worst, mut some, mut sure) = (0.0_f64, false, false);
         for (row, d) in self.rows.iter().zip(delays).filter(|(r, _)| r.changes.len() > 1) {
-            let dearest = row.changes.iter().filter_map(of).fold(f64::NAN, f64::max);
-            if d.median.is_finite() && dearest.is_finite() && dearest > 0.0 {
+            let parts = row.changes.iter().filter_map(of);
+            let Some((part, dearest)) = parts.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
+            if d.median.is_finite() && dearest > 0.0 {
                 some = true;
                 if d.is_beyond(dearest) {
-                    worst = worst.max((d.median - dearest - DEARER_BY_US) / dearest);
+                    let beyond = (d.median - dearest - DEARER_BY_US) / dearest;
+                    let least = |us: f64| (1.0 + MUCH) * us + DEARER_BY_US;
+                    sure |= beyond >= MUCH && clearly(row, part, least);
+                    worst = worst.max(beyond);
                 }
             }
         }
         if !some {
             return Verdict::new(id, Outcome::Unclear, "No combination could be measured.");
         }
-        let (outcome, s) = if worst < 0.5 {
-            (Outcome::Holds, "A combination costs about what its dearest part costs.")
-        } else {
-            (Outcome::Fails, "A combination costs more than its dearest part.")
+        let (outcome, s) = match (worst < MUCH, sure) {
+            (true, _) => (
+                Outcome::Holds,
+                "A combination costs about what its dearest part costs.".to_owned(),
+            ),
+            (_, true) => {
+                (Outcome::Fails, "A combination costs more than its dearest part.".to_owned())
+            }
+            _ => {
+                let s = format!(
+                    "A combination seems to cost more than its dearest part, but {CHANCE}."
+                );
+                (Outcome::Unclear, s)
+            }
         };
         Verdict::new(id, outcome, s).with("beyond the dearest part, at most", worst * 100.0, "%")
     }
@@ -249,9 +286,42 @@ mod tests {
     const THREE: &[(&str, &[Change])] =
         &[("Forward", &[]), ("MAC addr.", &[Change::Mac]), ("IP addr.", &[Change::Ip])];
 
+    /// Each row of so many rounds, all of them as the sum.
+    fn in_rounds(mut a: Actions, rounds: usize, delays: &[(f64, f64)]) -> Actions {
+        for (row, (_, median)) in a.rows.iter_mut().zip(delays) {
+            row.medians = vec![*median; rounds];
+        }
+        a
+    }
+
     fn fast(delays: [(f64, f64); 3], outcome: Outcome, words: &str) {
-        let v = actions(THREE).fast(&delays.map(delay));
+        let v = in_rounds(actions(THREE), 3, &delays).fast(&delays.map(delay));
         assert_eq!((v.outcome, v.sentence.as_str()), (outcome, words));
+    }
+
+    const SLOW: [(f64, f64); 3] = [(60.0, 64.7), (60.0, 65.0), (290.0, 300.0)];
+
+    /// A machine that stands still does so over all of a round.
+    #[test]
+    fn of_one_round_and_of_rounds_that_differ_no_modification_is_called_slow() {
+        let unclear = "Forwarding takes 64.7 µs; it looks as if another, slower part of the switch did: IP addr. (300 µs); but rounds are too few, or differ too much, to tell it from chance.";
+        let mut a = in_rounds(actions(THREE), 1, &SLOW);
+        let v = a.fast(&SLOW.map(delay));
+        assert_eq!((v.outcome, v.sentence.as_str()), (Outcome::Unclear, unclear));
+        a = in_rounds(a, 3, &SLOW);
+        assert_eq!(a.fast(&SLOW.map(delay)).outcome, Outcome::Fails);
+        a.rows[2].medians[1] = 66.0;
+        assert_eq!(a.fast(&SLOW.map(delay)).outcome, Outcome::Unclear);
+    }
+
+    #[test]
+    fn of_one_round_no_combination_is_called_dear() {
+        let rows: Vec<_> = THREE.iter().copied().chain([("both", BOTH)]).collect();
+        let delays = [(60.0, 64.0), (60.0, 65.0), (60.0, 66.0), (290.0, 300.0)];
+        for (rounds, outcome) in [(1, Outcome::Unclear), (3, Outcome::Fails)] {
+            let a = in_rounds(actions(&rows), rounds, &delays);
+            assert_eq!(a.dearest(&delays.map(delay)).outcome, outcome);
+        }
     }
 
     #[test]
