@@ -163,6 +163,46 @@ fn a_fin_may_come_before_the_third_segment() {
     assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
 }
 
+/// Both ends connect to each other at once, as who makes holes into two of these does (RFC 9293 §3.5, RFC 6092 REC-31).
+#[test]
+fn both_ends_may_begin_a_connection() {
+    let stranger = || packet(OUTSIDE, end([192, 0, 2, 2], 80), inside(), L4::Tcp(SYN));
+    let other_port = || packet(OUTSIDE, end([192, 0, 2, 1], 81), inside(), L4::Tcp(SYN));
+    let crossed = || {
+        let mut r = Rig::new(Firewall::new(&config()).unwrap(), 2);
+        assert!(!passes(&mut r, back(L4::Tcp(SYN))), "nothing was begun");
+        assert!(passes(&mut r, out(L4::Tcp(SYN))));
+        assert!(!passes(&mut r, stranger()) && !passes(&mut r, other_port()));
+        assert!(passes(&mut r, back(L4::Tcp(SYN))));
+        assert!(!passes(&mut r, back(L4::Tcp(FIN | ACK))), "nobody has acknowledged anything");
+        assert!(passes(&mut r, out(L4::Tcp(SYN))) && passes(&mut r, back(L4::Tcp(SYN))), "again");
+        r
+    };
+    // Open, when both have acknowledged: by SYN and ACK, or by less.
+    let by = |side, flags| if side == INSIDE { out(L4::Tcp(flags)) } else { back(L4::Tcp(flags)) };
+    for (first, second) in [(INSIDE, OUTSIDE), (OUTSIDE, INSIDE)] {
+        for acknowledged in [SYN | ACK, ACK] {
+            let mut r = crossed();
+            assert!(passes(&mut r, by(first, SYN | ACK)));
+            assert!(passes(&mut r, by(second, acknowledged)));
+            seconds(&mut r, 19);
+            assert!(passes(&mut r, out(L4::Tcp(ACK))) && passes(&mut r, back(L4::Tcp(ACK))));
+            assert!(passes(&mut r, out(L4::Tcp(FIN | ACK))));
+            assert!(passes(&mut r, back(L4::Tcp(FIN | ACK))));
+            seconds(&mut r, 2);
+            assert!(!passes(&mut r, out(L4::Tcp(ACK))), "over");
+        }
+    }
+    // Two SYNs are no connection yet.
+    let mut r = crossed();
+    seconds(&mut r, 4);
+    assert!(!passes(&mut r, back(L4::Tcp(SYN | ACK))));
+    let mut r = crossed();
+    assert!(passes(&mut r, out(L4::Tcp(RST))));
+    seconds(&mut r, 2);
+    assert!(!passes(&mut r, back(L4::Tcp(SYN))));
+}
+
 /// A server that has an older connection of the same ports asks whether that is meant, and gives it up when it is told so (RFC 5961 §4.2).
 #[test]
 fn a_server_that_remembers_may_ask_back() {
@@ -376,18 +416,23 @@ fn reset(h: &[Step]) -> bool {
 fn midst(h: &[Step]) -> bool {
     matches!(h[0].1, L4::Tcp(_)) && !is(h[0].1, SYN, Flags(0))
 }
-/// Who did not begin it has answered.
+/// Somebody has answered a SYN.
 fn answered(h: &[Step]) -> Option<usize> {
-    h.iter().position(|s| s.0 != h[0].0 && is(s.1, SYN | ACK, Flags(0)))
+    h.iter().position(|s| is(s.1, SYN | ACK, Flags(0)))
 }
-/// Both have said SYN, and the first has answered that; or both have been heard in its midst.
+/// Both have sent a SYN of their own.
+fn crossed(h: &[Step]) -> bool {
+    h.iter().any(|s| s.0 != h[0].0 && is(s.1, SYN, ACK))
+}
+/// One has answered, and the other has acknowledged that; or both have been heard in its midst.
 fn open_since(h: &[Step]) -> Option<usize> {
     let by = h[0].0;
     if midst(h) {
         return h.iter().position(|s| s.0 != by);
     }
     let answered = answered(h)?;
-    let rest = h[answered..].iter().position(|s| s.0 == by && is(s.1, ACK, SYN))?;
+    let who = h[answered].0;
+    let rest = h[answered..].iter().position(|s| s.0 != who && is(s.1, ACK, Flags(0)))?;
     Some(answered + rest)
 }
 fn fins(h: &[Step]) -> Vec<u32> {
@@ -489,17 +534,15 @@ impl Oracle {
             L4::Tcp(_) if open_since(h).is_some() => true,
             L4::Tcp(f) if midst(h) && f.contains(SYN) => return true,
             L4::Tcp(_) if midst(h) => true,
-            L4::Tcp(_) if from == by && begins => true,
-            // Who answers by this has another in mind; nothing is changed.
-            L4::Tcp(_) if from != by && answered(h).is_none() && is(l4, ACK, SYN | FIN) => {
-                return true;
+            // Who has answered says more of it; the other begins again, or acknowledges.
+            L4::Tcp(_) if answered(h).is_some() => {
+                answered(h).is_some_and(|a| from != h[a].0) || is(l4, ACK, Flags(0))
             }
-            // Its answer, and what comes behind that.
-            L4::Tcp(_) if from != by => {
-                is(l4, SYN | ACK, Flags(0)) || is(l4, ACK, Flags(0)) && h.iter().any(|s| s.0 != by)
-            }
-            // The third step of the handshake, when there was a second.
-            L4::Tcp(_) => is(l4, ACK, SYN) && h.iter().any(|s| s.0 != by),
+            L4::Tcp(_) if begins => true,
+            // Who could answer, and by this has another in mind; nothing is changed.
+            L4::Tcp(_) if (from != by || crossed(h)) && is(l4, ACK, SYN | FIN) => return true,
+            // An answer.
+            L4::Tcp(_) => (from != by || crossed(h)) && is(l4, SYN | ACK, Flags(0)),
         };
         if passes {
             h.push((from, l4, ack));

@@ -51,7 +51,9 @@ impl Fins {
 pub(super) enum State {
     /// TCP: SYN seen.
     Opening { by: Side },
-    /// TCP: SYN and ACK came back.
+    /// TCP: both sides have sent a SYN of their own, and nobody has acknowledged one (RFC 9293 §3.5).
+    Crossed,
+    /// TCP: SYN and ACK came back. `by`: who has yet to acknowledge.
     Answered { by: Side },
     /// The same, and who answered has said FIN.
     AnsweredFin { by: Side },
@@ -101,6 +103,7 @@ impl State {
     pub fn phase(self) -> Phase {
         match self {
             State::Opening { .. }
+            | State::Crossed
             | State::Answered { .. }
             | State::AnsweredFin { .. }
             | State::Midst { .. }
@@ -157,14 +160,22 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
         Some(_) if rst => Verdict::Pass(State::Reset),
         Some(s @ State::Opening { by }) => match from == by {
             true if begins => Verdict::Pass(s),
+            // Of the same four: who began has asked this very peer.
+            false if begins => Verdict::Pass(State::Crossed),
             false if syn && ack => Verdict::Pass(State::Answered { by }),
             // Who has an older connection of these ports still asks whether it is meant, and is told by a reset (RFC 5961 §4.2).
             false if ack && !fin => Verdict::Let,
             _ => Verdict::Invalid,
         },
+        Some(s @ State::Crossed) if begins => Verdict::Pass(s),
+        Some(State::Crossed) if syn => Verdict::Pass(State::Answered { by: from.other() }),
+        // As above.
+        Some(State::Crossed) if !fin => Verdict::Let,
+        Some(State::Crossed) => Verdict::Invalid,
+        // Who began may acknowledge by SYN and ACK: both do where their SYNs have met.
         Some(s @ State::Answered { by }) => match from == by {
             true if begins => Verdict::Pass(s),
-            true if !syn => open(Fins::None),
+            true => open(Fins::None),
             // What comes with or right behind the answer, before the first side's ACK (RFC 7413 §4.2.1).
             false if ack && fin => Verdict::Pass(State::AnsweredFin { by }),
             false if ack => Verdict::Pass(s),
@@ -172,7 +183,7 @@ pub(super) fn tcp(state: Option<State>, from: Side, flags: Flags) -> Verdict {
         },
         Some(s @ State::AnsweredFin { by }) => match from == by {
             true if begins => Verdict::Pass(s),
-            true if !syn => open(Fins::None.and(by.other())),
+            true => open(Fins::None.and(by.other())),
             false if ack => Verdict::Pass(s),
             _ => Verdict::Invalid,
         },
