@@ -312,6 +312,14 @@ fn errors_pass_for_connections_alone() {
     assert!(passes(&mut r, about(inside().addr, &sent, 11)));
     assert!(!passes(&mut r, about(inside().addr, &sent, 7)), "too little quoted");
     assert!(!passes(&mut r, about([10, 0, 0, 2].into(), &sent, 8)), "to somebody else");
+    // What was damaged on its way: the checksum itself, and what is quoted.
+    for at in [36, 66] {
+        let (port, mut f) = about(inside().addr, &sent, 8);
+        f[at] ^= 1;
+        assert_eq!(r.rx(port, &f).only_drop(), DropReason::Malformed, "{at}");
+    }
+    let lines = r.program.status();
+    assert!(lines.iter().any(|(name, n)| name == "malformed" && n == "2"), "{lines:?}");
     // What came in, quoted by who could not take it.
     let (_, answer) = back(L4::Udp);
     assert!(passes(&mut r, back(L4::Udp)));

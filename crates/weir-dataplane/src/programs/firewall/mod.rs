@@ -5,8 +5,8 @@
 //! - Whatever is inside may begin connections. From outside nothing may be begun but what `allow`
 //!   says; all else that comes in belongs to a connection or is dropped.
 //! - TCP by its flags (`state.rs`), from its first segment on, or from any if it is told so, UDP as connections in one or both directions, ICMP queries by
-//!   their identifier. ICMP errors pass when the packet that they quote is of a connection here and
-//!   they go to its sender.
+//!   their identifier. ICMP errors pass when the packet that they quote is of a connection here,
+//!   they go to its sender, and their checksum is right.
 //! - UDP to a group or to all passes and is no connection: from inside whatever it is, from outside what `allow` says. That is DHCP, mDNS …;
 //!   who answers by its own address has to be allowed.
 //! - Connections are forgotten when their time is over. The table is bounded: a connection beyond
@@ -39,6 +39,7 @@ use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
 use state::{Phase, Side, State, Verdict};
 use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{DropReason, Frame, Nanos};
+use weir_wire::Icmpv4Packet;
 use weir_wire::icmpv4::HEADER_LEN as ICMP;
 use weir_wire::tcp::Flags;
 
@@ -163,6 +164,12 @@ fn is_to_group(src: Ipv4Addr, dst: Ipv4Addr) -> bool {
         || dst.is_multicast() && is_host(src)
 }
 
+/// Whether an ICMP message is what was sent. Quotes are read of errors, so theirs are looked at; queries' are their receiver's matter.
+fn has_good_checksum(t: &Tuple, bytes: &[u8]) -> bool {
+    let message = packet(bytes).get(t.l4..t.end).unwrap_or(&[]);
+    Icmpv4Packet::new_checked(message).is_ok_and(|m| m.has_good_checksum())
+}
+
 impl Firewall {
     /// A firewall that knows no connection.
     ///
@@ -280,6 +287,10 @@ impl Firewall {
         now: Stamp,
     ) -> Result<(), DropReason> {
         match t.what {
+            What::Error if !has_good_checksum(t, bytes) => {
+                self.counters.malformed += 1;
+                Err(DropReason::Malformed)
+            }
             What::Error if self.is_related(t, bytes, from, now) => {
                 self.counters.related += 1;
                 Ok(())
