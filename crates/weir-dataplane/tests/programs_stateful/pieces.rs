@@ -270,6 +270,33 @@ fn hosts_that_choose_alike_are_told_apart() {
     assert_eq!(inside(&mut r), before.wrapping_add(1));
 }
 
+/// A frame may come twice; the receiver takes a first piece that it has already for nothing new. What is called the same and is another
+/// packet is told apart.
+#[test]
+fn a_first_piece_that_comes_twice_is_one() {
+    let ident = |f: &[u8]| u16::from_be_bytes([f[18], f[19]]);
+    let mut r = nat();
+    let (src, dst) = (end([10, 0, 0, 1], 500), end([203, 0, 113, 5], 53));
+    let of = |l4, data| Packet { macs: (mac(1), mac(201)), src, dst, l4, ttl: 64, data };
+    for l4 in [L4::Udp, L4::UdpPlain, L4::Tcp(ACK), L4::Ask] {
+        let parts = split(&of(l4, &[1; 300]).frame(), 104, 77);
+        let again = [&parts[..2], &parts[..1], &parts[2..]].concat();
+        let mut sent: Vec<_> = rx(&mut r, INSIDE, &again).into_iter().map(|(_, f)| f).collect();
+        let repeated = sent.remove(2);
+        assert_eq!(repeated, sent[0], "{l4:?}");
+        assert_eq!(joined(&sent)[34..].len(), parts.iter().map(|f| f.len() - 34).sum(), "{l4:?}");
+        let name = |r: &mut Rig, f: &Vec<u8>| ident(&rx(r, INSIDE, std::slice::from_ref(f))[0].1);
+        if l4 != L4::UdpPlain {
+            let other = split(&of(l4, &[2; 300]).frame(), 104, 77);
+            assert_ne!(name(&mut r, &other[0]), ident(&sent[0]), "{l4:?}");
+        }
+        // Later it is no repetition.
+        let first = name(&mut r, &parts[0]);
+        r.pass(Nanos::from_secs(16), Nanos::from_millis(100));
+        assert_ne!(name(&mut r, &parts[0]), first, "{l4:?}");
+    }
+}
+
 /// What Ethernet has behind a packet is not of it, and a packet whose pieces find no frames ends as a whole.
 #[test]
 fn what_is_cut_is_the_packet() {

@@ -41,6 +41,7 @@ pub(in crate::programs) struct Pieces {
 struct Slot {
     key: u128,
     ports: [u16; 2],
+    sum: u16,
     ident: u16,
     kind: Kind,
     seen: Stamp,
@@ -48,7 +49,7 @@ struct Slot {
 
 /// No packet's: none has this [`key`].
 const NONE: Slot =
-    Slot { key: 0, ports: [0; 2], ident: 0, kind: Kind::Udp, seen: Stamp::of(Nanos(0)) };
+    Slot { key: 0, ports: [0; 2], sum: 0, ident: 0, kind: Kind::Udp, seen: Stamp::of(Nanos(0)) };
 
 /// What became of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,10 @@ pub(in crate::programs) struct Piece {
     pub tuple: Tuple,
     /// Its identification where it goes: the first one's own, or what that was given before it was noted.
     pub ident: u16,
+    /// What a first one was noted with before, if this is that once more.
+    pub before: Option<u16>,
+    /// The checksum of its transport header, if it has one.
+    sum: u16,
     key: u128,
 }
 
@@ -82,19 +87,29 @@ impl Pieces {
         let at = usize::from(ip.fragment_offset()) * UNIT;
         let payload = packet(frame).get(t.l4..t.end)?;
         let key = key(&ip, from);
+        let slot = self.slots.get(self.place(key));
+        let known = slot.filter(|s| s.key == key && !s.seen.is_older(LIFE, now));
         if at == 0 {
-            let (what, ports) = head(kind, payload)?;
-            return Some(Piece { tuple: with(t, what, ports), ident: ip.ident(), key });
+            let (what, ports, sum) = head(kind, payload)?;
+            // Frames may come twice. Another packet that its host calls the same is another by its ports or its sum.
+            let before = known.filter(|s| s.ports == ports && s.sum == sum).map(|s| s.ident);
+            return Some(Piece {
+                tuple: with(t, what, ports),
+                ident: ip.ident(),
+                before,
+                sum,
+                key,
+            });
         }
         let header = if kind == Kind::Tcp { TCP } else { SHORT };
         if at < header || at + payload.len() > LONGEST - t.l4 {
             return None;
         }
-        let slot = self.slots.get(self.place(key))?;
-        let known = slot.key == key && !slot.seen.is_older(LIFE, now);
-        known.then(|| Piece {
+        known.map(|slot| Piece {
             tuple: with(t, What::Piece(slot.kind), slot.ports),
             ident: slot.ident,
+            before: None,
+            sum: 0,
             key,
         })
     }
@@ -110,8 +125,8 @@ impl Pieces {
         let Some(slot) = self.slots.get_mut(at) else { return };
         match went {
             Went::On => {
-                let (key, ident, ports) = (piece.key, piece.ident, [t.src.port, t.dst.port]);
-                *slot = Slot { key, ports, ident, kind, seen: now };
+                let Piece { key, ident, sum, .. } = *piece;
+                *slot = Slot { key, ports: [t.src.port, t.dst.port], sum, ident, kind, seen: now };
             }
             Went::Nowhere if slot.key == piece.key => *slot = NONE,
             Went::Nowhere => {}
@@ -152,17 +167,18 @@ fn key(ip: &Ipv4Packet<&[u8]>, from: PortNo) -> u128 {
     1 << 127 | u128::from(from.0) << 88 | which << 64 | ends
 }
 
-/// What the transport header of a first piece says, if all of it is there.
-fn head(kind: Kind, payload: &[u8]) -> Option<(What, [u16; 2])> {
+/// What the transport header of a first piece says, if all of it is there: what it is, ports, checksum.
+fn head(kind: Kind, payload: &[u8]) -> Option<(What, [u16; 2], u16)> {
     match kind {
         Kind::Tcp => {
             let t = TcpPacket::new_checked(payload).ok()?;
-            Some((What::Tcp(t.flags()), [t.src_port(), t.dst_port()]))
+            Some((What::Tcp(t.flags()), [t.src_port(), t.dst_port()], t.checksum()))
         }
         Kind::Udp => {
             // Its length is the whole datagram's.
             let h: &[u8; SHORT] = payload.first_chunk()?;
-            Some((What::Udp, [u16::from_be_bytes([h[0], h[1]]), u16::from_be_bytes([h[2], h[3]])]))
+            let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
+            Some((What::Udp, [word(0), word(2)], word(6)))
         }
         Kind::Query => {
             let m = Icmpv4Packet::new_checked(payload).ok()?;
@@ -171,7 +187,7 @@ fn head(kind: Kind, payload: &[u8]) -> Option<(What, [u16; 2])> {
                 Message::EchoReply | Message::TimestampReply => What::Answer,
                 _ => return None,
             };
-            Some((what, [m.echo_ident(); 2]))
+            Some((what, [m.echo_ident(); 2], m.checksum()))
         }
     }
 }

@@ -366,9 +366,10 @@ impl Nat {
             self.counters.fragments += 1;
             return cx.drop(rx.frame, DropReason::Fragment);
         };
-        // Who is outside has an address of its own.
+        // Who is outside has an address of its own. What has come once more stays with those that are on their way.
         if !piece.is_behind() && rx.in_port == self.inside.port {
-            piece.ident = self.own.idents.next(&piece.tuple);
+            let next = || self.own.idents.next(&piece.tuple);
+            piece.ident = piece.before.unwrap_or_else(next);
         }
         let went = self.translate(rx, dst, piece.tuple, Name::Of(piece.ident), cx);
         self.counters.pieces += u64::from(went == Went::On);
