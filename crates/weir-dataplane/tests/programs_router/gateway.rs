@@ -94,6 +94,29 @@ fn frames_are_those_of_scapy() {
     assert_eq!(r.rx(2, &hex(TO_CORE)).only_drop(), DropReason::Program, "another's MAC");
 }
 
+/// A damaged key would be another circuit's (RFC 2784 §2.3); without a sum nobody can tell.
+#[test]
+fn a_wrong_gre_checksum_is_refused() {
+    let mut r = gateway(&config());
+    for inner in [200, 201] {
+        r.rx(1, &upstream((0, 100, inner), 3, [203, 0, 113, 5], 64, b"")).one();
+    }
+    let down = |flags| downstream(flags, 0xabcd_ef01, 3, 64, (0, 0), b"odd");
+    for flags in [0xa0, 0xb0] {
+        assert_eq!(r.rx(2, &down(flags)).one().bytes[18..20], 200u16.to_be_bytes());
+        // The sum, the key, and the last byte.
+        for (at, bits) in [(43, 1), (49, 3), (down(flags).len() - 1, 0x80)] {
+            let mut damaged = down(flags);
+            damaged[at] ^= bits;
+            assert_eq!(r.rx(2, &damaged).only_drop(), DropReason::Malformed, "{flags:x} {at}");
+        }
+    }
+    assert_eq!(counted(&r, "malformed"), "6");
+    let mut plain = down(0x20);
+    plain[45] ^= 3;
+    assert_eq!(r.rx(2, &plain).one().bytes[18..20], 201u16.to_be_bytes());
+}
+
 /// The Internet checksum by long addition.
 fn sum(bytes: &[u8]) -> [u8; 2] {
     let mut s = 0u32;
@@ -274,6 +297,9 @@ impl Oracle {
         let mut rest = &gre[4..];
         if gre[0] & 0x80 != 0 {
             rest = rest.get(4..)?;
+            if sum(gre) != [0, 0] {
+                return None;
+            }
         }
         let key = u32::from_be_bytes(rest.get(..4)?.try_into().ok()?);
         rest = &rest[4..];
@@ -321,6 +347,10 @@ fn downstream(flags: u8, key: u32, dst: u8, ttl: u8, tos: (u8, u8), payload: &[u
         gre.extend(w.to_be_bytes());
     }
     gre.extend(inner);
+    if flags & 0x80 != 0 {
+        let s = sum(&gre);
+        gre[4..6].copy_from_slice(&s);
+    }
     b.extend([0x45, tos.0]);
     b.extend(((20 + gre.len()) as u16).to_be_bytes());
     b.extend([0, 1, 0, 0, 60, 47, 0, 0, 192, 0, 2, 99, 192, 0, 2, 1]);

@@ -6,6 +6,7 @@ use super::{
 use crate::action::PortNo;
 use crate::processing::ecn;
 use weir_packet::Frame;
+use weir_wire::checksum::Verdict;
 use weir_wire::{EtherType, GrePacket};
 
 /// Where the outer IPv4 header lies: behind Ethernet's and one label.
@@ -38,6 +39,10 @@ fn unwrap(bytes: &[u8], port: &Port, tunnel: [u8; 4]) -> Result<(usize, u32), St
     let header = usize::from(ip[0] & 0xf) * 4;
     let gre = packet.get(header..total).unwrap_or_default();
     let gre = GrePacket::new_checked(gre).map_err(|_| Stop::Malformed)?;
+    // The key is in the sum: a wrong one is another subscriber's (RFC 2784 §2.3).
+    if gre.verify_checksum() == Verdict::Bad {
+        return Err(Stop::Malformed);
+    }
     if gre.protocol() != EtherType::Ipv4 {
         return Err(Stop::NoSuchHeader);
     }

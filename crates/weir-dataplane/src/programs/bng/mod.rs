@@ -10,8 +10,9 @@
 //!
 //! What it does not do, so that nobody looks for it:
 //! - ARP, and ICMP errors: next hops are configured, packets that end here end in silence.
-//! - Verify checksums: TTL's change is made good in the inner header's, so one that was wrong stays
-//!   so for whoever is addressed; GRE's, where it is written, covers what came. (As 002's model.)
+//! - Verify IPv4's checksums: TTL's change is made good in the inner header's, so one that was wrong stays
+//!   so for whoever is addressed. (As 002's model.) GRE's, where it is written, covers what came; where it
+//!   comes, it has to be right.
 //! - Fragment: frames too long for their port are dropped there.
 //! - IPv6, and label stacks of more than one entry.
 //! - Know who may use an address: a circuit's addresses are those it sends from, the last circuit
