@@ -324,6 +324,64 @@ fn asks_in_ipv6() {
     assert!(o.sent.iter().all(|s| open6(s).0 == mac(2, 66)) && o.sent.len() == 2, "{o:?}");
 }
 
+/// Whoever has one of its addresses is counted, as it asks, answers and announces itself, mostly from that very address.
+#[test]
+fn claims_in_ipv6_are_counted() {
+    let mut r = router(&config());
+    let all = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let group = |a: Ipv6Addr| {
+        let [.., w, x, y, z] = a.octets();
+        MacAddr([0x33, 0x33, w, x, y, z])
+    };
+    let is_there = |from, src, dst, to, target| {
+        let flags = NeighborFlags::OVERRIDE;
+        nd(
+            (from, to),
+            (src, dst),
+            |options| NdiscRepr::NeighborAdvert { flags, target, options },
+            Some(NdiscOption::TargetLinkAddr(from)),
+        )
+    };
+    let asks = |from, src, target: Ipv6Addr| {
+        nd(
+            (from, group(solicited(target))),
+            (src, solicited(target)),
+            |options| NdiscRepr::NeighborSolicit { target, options },
+            Some(NdiscOption::SourceLinkAddr(from)),
+        )
+    };
+    let other = mac(1, 66);
+    let mut count = 0;
+    let mut is = |r: &mut Rig, f: &[u8], more: u32| {
+        let before = status(r, "neighbours");
+        assert!(silent(&r.rx(1, f)));
+        count += more;
+        assert_eq!(status(r, "address conflicts"), count.to_string(), "{f:02x?}");
+        assert_eq!(status(r, "neighbours"), before);
+    };
+    for own in [ip6(1, 1), ours_ll(1)] {
+        for src in [own, ll(0x50), ip6(1, 0x50)] {
+            is(&mut r, &is_there(other, src, all, group(all), own), 1);
+            is(&mut r, &is_there(other, src, own, ours(1), own), 1);
+        }
+        is(&mut r, &asks(other, own, ip6(1, 12)), 1);
+        is(&mut r, &asks(other, own, own), 1);
+        // What it sent itself and came back; what a router passed on; what is damaged, or no neighbour discovery.
+        is(&mut r, &is_there(ours(1), own, all, group(all), own), 0);
+        is(&mut r, &asks(ours(1), own, ip6(1, 12)), 0);
+        let good = is_there(other, own, all, group(all), own);
+        for (at, value) in [(21, 254), (57, 9), (54, 134), (20, 17)] {
+            let mut f = good.clone();
+            f[at] = value;
+            is(&mut r, &f, 0);
+        }
+        is(&mut r, &ping6(1, 66, own, ip6(1, 10), b"liar"), 0);
+    }
+    // Those of another link are none of this one's.
+    is(&mut r, &is_there(other, ip6(2, 1), all, group(all), ip6(2, 1)), 0);
+    assert_eq!(status(&r, "martian"), "15");
+}
+
 #[test]
 fn gives_up_in_ipv6() {
     let mut r = router(&config());

@@ -136,6 +136,10 @@ impl Router {
         let bad = |a: Ipv6Addr| not_a_host(a.into()).is_some();
         // Its own address as source: a packet that came back, or a lie.
         let own = src == link_local || self.routes.is_own(src.into());
+        if own && self.is_claim(&frame, from.iface) {
+            self.counters.conflicts += 1;
+            return cx.consume(frame);
+        }
         if own || !unspecified && bad(src) || !dst.is_multicast() && bad(dst) {
             self.counters.martian += 1;
             return cx.drop(frame, DropReason::Program);

@@ -5,15 +5,17 @@
 //! and end unread. Its addresses are taken as its own without duplicate address detection.
 
 use super::neighbour::{Ask, Heard, Key, Unknown};
-use super::{Arrival, IfaceId, Router, packet_mut};
+use super::{Arrival, IfaceId, Router, packet, packet_mut};
 use crate::program::{Origin, ProgramCx};
 use std::net::{IpAddr, Ipv6Addr};
+use weir_packet::Frame;
 use weir_wire::icmpv6::HEADER_LEN as ICMP;
 use weir_wire::ipv6::HEADER_LEN as IP6;
 use weir_wire::ndisc::NeighborFlags;
 use weir_wire::ndisc_option::{NdiscOption, emit_all};
 use weir_wire::{
-    EtherType, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr, MacAddr, NdiscRepr,
+    EtherType, EthernetFrame, Icmpv6Packet, Icmpv6Repr, IpProtocol, Ipv6Packet, Ipv6Repr, MacAddr,
+    NdiscRepr,
 };
 
 /// ff02::1, every node of the link.
@@ -75,6 +77,26 @@ impl Router {
                 self.advertised(flags, target, target_mac, ip, from, cx);
             }
             _ => {}
+        }
+    }
+
+    /// Whether a packet that comes from an address of the link's interface, itself sound, is neighbour discovery of another station: it
+    /// has that address, too, and says so as it asks, answers or announces itself. What the router sent itself and came back is none.
+    #[cold]
+    pub(super) fn is_claim(&self, frame: &Frame, iface: IfaceId) -> bool {
+        let p = Ipv6Packet::new_unchecked(packet(frame));
+        let sender = EthernetFrame::new_unchecked(frame.bytes()).src();
+        let others = self.iface(iface).is_some_and(|i| i.is_own(p.src().into()) && i.mac != sender);
+        if !others || p.next_header() != IpProtocol::Icmpv6 || p.hop_limit() != HOP_LIMIT {
+            return false;
+        }
+        let Ok(m) = Icmpv6Packet::new_checked(p.payload()) else { return false };
+        let whole = m.has_good_checksum(&p.pseudo_header());
+        match Icmpv6Repr::parse(&m) {
+            Ok(Icmpv6Repr::Ndisc(
+                m @ (NdiscRepr::NeighborSolicit { .. } | NdiscRepr::NeighborAdvert { .. }),
+            )) => whole && link_addrs(&m).is_some(),
+            _ => false,
         }
     }
 
