@@ -1,7 +1,7 @@
 //! IPv4: forwarding, delivery, errors and when there are none, fragments.
 
 use crate::lab::*;
-use crate::programs_rig::Outcome;
+use crate::programs_rig::{Outcome, Rig};
 use std::net::Ipv4Addr;
 use weir_dataplane::Origin;
 use weir_dataplane::programs::router::IcmpLimit;
@@ -270,6 +270,29 @@ fn broken_packets() {
 }
 
 /// IEEE 802.1Q §6.9.1: VLAN 0 is none, whatever the priority.
+/// Nobody has a link's broadcast address, in either form, whichever link a packet comes by (RFC 1812 §5.3.7, §4.2.2.11(d)). Links of
+/// two hosts have none (RFC 3021).
+#[test]
+fn a_broadcast_address_is_no_source() {
+    let mut c = config();
+    c.interfaces[0].addresses.extend([prefix("172.16.0.0/31"), prefix("172.16.0.7/32")]);
+    let mut r = router(&c);
+    introduce(&mut r);
+    let rx = |r: &mut Rig, src: [u8; 4]| {
+        r.rx(1, &from_host(1, 10, udp4(src.into(), ip4(2, 10), b"from whom")))
+    };
+    for src in [[10, 0, 1, 255], [10, 0, 1, 0], [10, 0, 3, 255], [10, 0, 2, 0]] {
+        assert_eq!(rx(&mut r, src).only_drop(), DropReason::Program, "{src:?}");
+    }
+    assert_eq!(status(&r, "martian"), "4");
+    let passing =
+        [[172, 16, 0, 1], [172, 16, 0, 6], [172, 16, 0, 8], [10, 0, 1, 254], [10, 9, 0, 255]];
+    for src in passing {
+        assert_eq!(rx(&mut r, src).one().port, 2, "{src:?}");
+    }
+    assert_eq!(status(&r, "martian"), "4");
+}
+
 #[test]
 fn priority_tags_name_no_vlan() {
     use weir_wire::VlanRepr;

@@ -41,9 +41,9 @@ impl Router {
             self.counters.not_ours += 1;
             return cx.drop(frame, DropReason::Program);
         }
-        // Its own address as source: a packet that came back, or a lie (RFC 1812 §5.3.7).
-        let own = self.routes.is_own(src.into());
-        if own || not_a_host(src.into()).is_some() || not_a_host(dst.into()).is_some() {
+        // Its own address as source: a packet that came back, or a lie (RFC 1812 §5.3.7). A link's broadcast address is nobody's.
+        let nobodys = self.routes.is_no_source_v4(src);
+        if nobodys || not_a_host(src.into()).is_some() || not_a_host(dst.into()).is_some() {
             self.counters.martian += 1;
             return cx.drop(frame, DropReason::Program);
         }

@@ -51,8 +51,8 @@ pub(super) struct Routes {
     own: Sieve,
 }
 
-/// A bit for each of the router's own addresses, by its hash: most packets' sources have none, and
-/// need not be looked for. Addresses of both families share it, and two may share a bit.
+/// A bit for each of the router's own addresses and its networks' broadcast addresses, by its hash: most packets' sources
+/// have none, and need not be looked for. Addresses of both families share it, and two may share a bit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sieve(u64);
 
@@ -95,7 +95,7 @@ impl Routes {
         let (v4, v6) = (of(&prefixes.v4)?, of(&prefixes.v6)?);
         let mut own = Sieve::default();
         for (bits, len, target) in prefixes.v4.iter() {
-            if len == 32 && *target == Target::Local {
+            if len == 32 && matches!(target, Target::Local | Target::Broadcast(_)) {
                 own.add(Ipv4Addr::from_bits((bits >> 96) as u32).into());
             }
         }
@@ -168,13 +168,30 @@ impl Routes {
         self.own.may_hold(addr) && self.owns(addr)
     }
 
+    /// Whether no packet from elsewhere can have this source: the router's own addresses, and the broadcast addresses of its
+    /// links' networks in both forms (RFC 1812 §5.3.7, §4.2.2.11(d)).
+    #[inline(always)]
+    pub fn is_no_source_v4(&self, addr: Ipv4Addr) -> bool {
+        self.own.may_hold(addr.into()) && self.is_own_or_all(addr)
+    }
+
+    #[inline(never)]
+    fn is_own_or_all(&self, addr: Ipv4Addr) -> bool {
+        matches!(self.exactly(addr.into()), Some(Target::Local | Target::Broadcast(_)))
+    }
+
     #[inline(never)]
     fn owns(&self, addr: IpAddr) -> bool {
+        self.exactly(addr) == Some(&Target::Local)
+    }
+
+    /// What this address alone leads to.
+    fn exactly(&self, addr: IpAddr) -> Option<&Target> {
         let (table, len) = match addr {
             IpAddr::V4(_) => (&self.prefixes.v4, 32),
             IpAddr::V6(_) => (&self.prefixes.v6, 128),
         };
-        table.get(bits(addr), len) == Some(&Target::Local)
+        table.get(bits(addr), len)
     }
 
     /// The next hop of a packet that the router itself sends to `addr`.
@@ -210,6 +227,9 @@ mod tests {
                     p.v4.insert(bits(v4(a, b).into()), 32, Target::Local);
                     p.v6.insert(bits(v6(a, b).into()), 128, Target::Local);
                 }
+                if port == 3 {
+                    p.v4.insert(bits(v4(a, b).into()), 32, Target::Broadcast(port));
+                }
             }
             let r = Routes::new(p).unwrap();
             for (a, b, noise) in asked {
@@ -217,6 +237,9 @@ mod tests {
                 for addr in [IpAddr::V4(v4(a, b)), v6(a, b).into(), near.into()] {
                     prop_assert_eq!(r.lookup(addr), r.prefixes.lookup(addr), "{}", addr);
                     prop_assert_eq!(r.is_own(addr), r.owns(addr), "{}", addr);
+                    if let IpAddr::V4(a) = addr {
+                        prop_assert_eq!(r.is_no_source_v4(a), r.is_own_or_all(a), "{}", a);
+                    }
                 }
             }
         }
