@@ -88,7 +88,10 @@ struct Running {
 impl Running {
     /// `out`: the option that names the directory, or none, and then temporary files are there.
     fn start(d: &Device, out: Option<&str>, seconds: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), d, out, seconds)
+    }
+
+    fn start_in(dir: tempfile::TempDir, d: &Device, out: Option<&str>, seconds: &str) -> Self {
         let script = dir.path().join("waits.rhai");
         std::fs::write(&script, WAITS).unwrap();
         let mut c = weir();
@@ -154,7 +157,14 @@ fn flows_outlive_a_killed_process() {
     let mut running = Running::start(&d, Some("--out"), "60");
     let path = running.kept();
     running.child.kill().unwrap();
-    let (_, _dir) = running.end();
+    let (_, dir) = running.end();
+    assert!(path.exists());
+    // The next one of that name says so, and leaves them.
+    let next = Running::start_in(dir, &d, Some("--out"), "0.2");
+    let (done, _dir) = next.end();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let wanted = format!("an earlier run that did not end are still in {}.", path.display());
+    assert!(done.status.success() && said.contains(&wanted), "{said}");
     assert!(path.exists());
 }
 

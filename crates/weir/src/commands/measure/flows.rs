@@ -8,7 +8,7 @@ use super::kept::{MOST, nth};
 use crate::commands::say::note;
 use crate::commands::style::Progress;
 use anyhow::{Result, anyhow};
-use std::fs::{OpenOptions, remove_file};
+use std::fs::{OpenOptions, read_dir, remove_file};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,9 @@ fn all() -> MutexGuard<'static, Vec<PathBuf>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How their names end.
+const ENDING: &str = ".flows.txt";
+
 /// Those of one measurement.
 pub struct Flows {
     out: Option<PathBuf>,
@@ -36,11 +39,46 @@ impl Flows {
     pub fn new(out: Option<PathBuf>, stem: String) -> Self {
         Self { out, stem, path: None }
     }
+
+    /// Says where flows are that an earlier run was to put back and did not: who killed it was told nothing.
+    pub fn tell_of_earlier(&self) {
+        let own = all().clone();
+        let mut earlier = earlier(&self.dir(), &self.stem);
+        earlier.retain(|path| !own.contains(path));
+        earlier.iter().for_each(|path| Progress::past(said_of_earlier(path)));
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(std::env::temp_dir)
+    }
+}
+
+/// Files with flows of runs that have this name.
+fn earlier(dir: &Path, stem: &str) -> Vec<PathBuf> {
+    let is_one = |name: &str| {
+        let rest = name.strip_suffix(ENDING).and_then(|name| name.strip_prefix(stem));
+        rest.is_some_and(|rest| {
+            let number = rest.strip_prefix('-').and_then(|n| n.parse::<usize>().ok());
+            rest.is_empty() || number.is_some()
+        })
+    };
+    let entries = read_dir(dir).into_iter().flatten().flatten();
+    let mut all: Vec<_> =
+        entries.filter(|e| e.file_name().to_str().is_some_and(is_one)).map(|e| e.path()).collect();
+    all.sort_unstable();
+    all
+}
+
+fn said_of_earlier(path: &Path) -> String {
+    let path = path.display();
+    format!(
+        "Flows of a switch from an earlier run that did not end are still in {path}. Once this one is over, 'ovs-ofctl -O VERSION add-flows SWITCH {path}' puts them back; the version is in its first line."
+    )
 }
 
 impl Keep for Flows {
     fn keep(&mut self, flows: &str) -> Result<(), String> {
-        let dir = self.out.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = self.dir();
         let written = write(&dir, &self.stem, flows);
         let path = written.map_err(|e| format!("{}: {}", dir.display(), trouble(&e)))?;
         all().push(path.clone());
@@ -109,7 +147,7 @@ pub fn told_last(done: Result<()>) -> Result<()> {
 /// Writes a file that is nobody's yet, to the disk; says where.
 fn write(dir: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
     for n in 1..MOST {
-        let path = dir.join(format!("{}.flows.txt", nth(stem, n)));
+        let path = dir.join(nth(stem, n) + ENDING);
         // What a switch does is its owner's to tell.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(mut f) => {
@@ -158,6 +196,21 @@ mod tests {
         std::fs::remove_file(&second).unwrap();
         assert!(two.left("y").contains("printed on standard error"));
         assert!(told_last(Ok(())).is_ok());
+    }
+
+    #[test]
+    fn files_of_earlier_runs_are_found_by_their_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["echo-a", "echo-a-2", "echo-a-b", "echo-ab", "other-echo-a", "echo"] {
+            std::fs::write(path(&format!("{name}.flows.txt")), "x").unwrap();
+        }
+        std::fs::write(path("echo-a.json"), "x").unwrap();
+        let want = [path("echo-a-2.flows.txt"), path("echo-a.flows.txt")];
+        assert_eq!(earlier(dir.path(), "echo-a"), want);
+        assert_eq!(earlier(&path("none"), "echo-a"), [""; 0].map(PathBuf::from));
+        let said = said_of_earlier(&want[1]);
+        assert!(said.contains(&format!("add-flows SWITCH {}'", want[1].display())), "{said}");
     }
 
     #[test]

@@ -114,8 +114,11 @@ pub fn run(
     settings.traffic = manner.traffic;
     settings.resets = target.reset.as_ref().map_or(Resets::ByHand, |_| Resets::ByCommand);
     // A lab is gone afterwards, its flows with it.
-    let keep =
-        (target.owner == Owner::User).then(|| -> Box<dyn Keep> { Box::new(Flows::new(out, stem)) });
+    let keep = (target.owner == Owner::User).then(|| -> Box<dyn Keep> {
+        let flows = Flows::new(out, stem);
+        flows.tell_of_earlier();
+        Box::new(flows)
+    });
     settings.keeps = keep.as_ref().map_or(Keeps::InMind, |_| Keeps::ByCommand);
     let module = (entry.make)(&params);
     let core = Core::new(settings, module, params, document, unix_now());
