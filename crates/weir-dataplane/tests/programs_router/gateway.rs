@@ -4,12 +4,12 @@
 use crate::programs_rig::{Outcome, Rig};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use weir_dataplane::PortNo;
 use weir_dataplane::programs::bng::{
     AccessPort, Bng, BngConfig, BngError, BngRoute, Circuits, CorePort, GreSum,
 };
+use weir_dataplane::{Origin, PortNo};
 use weir_packet::{DropReason, Nanos};
-use weir_wire::MacAddr;
+use weir_wire::{IpProtocol, Ipv4Packet, MacAddr};
 
 const US: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const US_CORE: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
@@ -391,9 +391,136 @@ fn frames() -> impl Strategy<Value = (u32, Vec<u8>)> {
     )
 }
 
-fn one(o: Outcome) -> Option<(u32, Vec<u8>)> {
+/// What became of a frame, and not what was said of it.
+fn one(mut o: Outcome) -> Option<(u32, Vec<u8>)> {
+    o.sent.retain(|s| s.origin != Origin::Generated);
     assert_eq!((o.sent.len() + o.dropped.len(), o.consumed), (1, 0));
     o.sent.into_iter().next().map(|s| (s.port, s.bytes))
+}
+
+/// What a port takes from now on.
+fn narrow(r: &mut Rig, port: u32, bytes: u32) {
+    r.ports.iter_mut().filter(|p| p.no == PortNo(port)).for_each(|p| p.ip_bytes = bytes);
+    r.pass_ms(200);
+}
+
+/// The same with another word of flags and offset.
+fn flagged(mut f: Vec<u8>, flags_offset: u16) -> Vec<u8> {
+    f[28..30].copy_from_slice(&flags_offset.to_be_bytes());
+    f[32..34].fill(0);
+    let s = sum(&f[22..42]);
+    f[32..34].copy_from_slice(&s);
+    f
+}
+
+/// An error to a subscriber about a frame of his: type, code, and the word with an MTU.
+fn error_about(o: &Outcome, f: &[u8]) -> (u8, u8, u16) {
+    assert_eq!((o.sent.len(), o.dropped.len()), (1, 1));
+    let s = &o.sent[0];
+    assert_eq!((s.port, s.origin), (1, Origin::Generated));
+    let front =
+        [&f[6..12], &US.octets()[..], &f[12..14], &[f[14] % 16, f[15], 0x81, 0, f[18] % 16]];
+    assert_eq!(s.bytes[..19], front.concat());
+    assert_eq!(s.bytes[19..22], [f[19], 8, 0]);
+    let ip = Ipv4Packet::new_checked(&s.bytes[22..]).unwrap();
+    assert_eq!((ip.src(), ip.protocol()), (config().tunnel, IpProtocol::Icmp));
+    assert!(ip.has_good_checksum() && ip.ttl() > 1);
+    assert_eq!(ip.dst().octets(), f[34..38]);
+    let m = ip.payload();
+    assert_eq!((sum(m), s.bytes.len()), ([0, 0], 22 + usize::from(ip.total_len())));
+    assert_eq!(m[8..], f[22..(22 + 548).min(f.len())]);
+    (m[0], m[1], u16::from_be_bytes([m[6], m[7]]))
+}
+
+/// RFC 1812 §5.3.1, RFC 1191 §4: the core's MTU is 36 bytes less to a subscriber, label, IPv4, GRE with key and sum; 32 without that.
+#[test]
+fn subscribers_are_told_what_does_not_pass() {
+    const DF: u16 = 0x4000;
+    for (sum, mtu) in [(GreSum::Present, 1464), (GreSum::Absent, 1468)] {
+        let mut r = gateway(&BngConfig { checksum: sum, ..config() });
+        r.pass_ms(200);
+        let of = |ttl, len: usize| {
+            flagged(upstream((5, 100, 202), 3, [203, 0, 113, 5], ttl, &vec![7; len - 20]), DF)
+        };
+        for ttl in [0, 1] {
+            let f = of(ttl, 100);
+            assert_eq!(error_about(&r.rx(1, &f), &f), (11, 0, 0));
+        }
+        assert_eq!(r.rx(1, &of(2, mtu)).one().bytes.len(), 1514);
+        let f = of(2, mtu + 1);
+        let o = r.rx(1, &f);
+        assert_eq!(o.dropped[0].0, DropReason::FrameTooLong);
+        assert_eq!(error_about(&o, &f), (3, 4, mtu as u16));
+        // By the port that it would leave by.
+        narrow(&mut r, 3, 1000);
+        assert_eq!(r.rx(1, &of(2, mtu)).one().bytes.len(), 1514);
+        let f = flagged(upstream((0, 101, 9), 3, [198, 51, 0, 5], 9, &[7; 1000]), DF);
+        assert_eq!(error_about(&r.rx(1, &f), &f), (3, 4, mtu as u16 - 500));
+        let counts = ["TTL expired", "too long", "fragmented", "ICMP errors"];
+        assert_eq!(counts.map(|name| counted(&r, name)), ["2", "2", "0", "4"]);
+    }
+}
+
+/// No errors about errors, later pieces, what is to many or from nobody, or damaged; nor more than a burst of them.
+#[test]
+fn subscribers_are_not_told_everything() {
+    let mut r = gateway(&config());
+    r.pass_ms(200);
+    let up = |dst, payload: &[u8]| upstream((0, 100, 202), 3, dst, 1, payload);
+    let far = [203, 0, 113, 5];
+    let icmp = |kind: u8| {
+        let mut f = up(far, &[kind, 0, 0, 0, 0, 0, 0, 0]);
+        f[31] = 1;
+        flagged(f, 0)
+    };
+    let mut from_nobody = up(far, b"from 0.0.0.3");
+    from_nobody[34] = 0;
+    let mut damaged = up(far, b"damaged");
+    damaged[32] ^= 1;
+    let silent = [icmp(3), icmp(4), icmp(5), icmp(11), icmp(12), flagged(up(far, b"piece"), 5)];
+    for f in silent.into_iter().chain([flagged(from_nobody, 0), damaged]) {
+        r.rx(1, &f).only_drop();
+    }
+    assert_eq!(r.rx(1, &icmp(8)).sent.len(), 1, "a ping is no error");
+    assert_eq!(r.rx(1, &flagged(up(far, b"first piece"), 0x2000)).sent.len(), 1);
+    let burst = (0..100).filter(|_| r.rx(1, &up(far, b"one of many")).sent.len() == 1).count();
+    assert_eq!(burst, 48, "of 50");
+    // What comes from the core ends in silence.
+    r.rx(1, &upstream((0, 100, 202), 3, far, 64, b"here I am")).one();
+    let down = downstream(0xa0, 0xabcd_ef03, 3, 1, (0, 0), b"over");
+    assert_eq!(r.rx(2, &down).only_drop(), DropReason::TtlExpired);
+}
+
+/// What may be cut is, before it gets the core's headers, and comes out at the far end as the packet's pieces.
+#[test]
+fn what_is_too_long_for_the_core_is_cut() {
+    let mut r = gateway(&config());
+    r.pass_ms(200);
+    let payload: Vec<u8> = (0..3000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let whole = upstream((0, 100, 201), 3, [203, 0, 113, 5], 64, &payload);
+    let o = r.rx(1, &whole);
+    let origins: Vec<_> = o.sent.iter().map(|s| (s.port, s.origin)).collect();
+    assert_eq!(origins, [(2, Origin::Received), (2, Origin::Cloned), (2, Origin::Cloned)]);
+    let mut got = Vec::new();
+    for (n, s) in o.sent.iter().enumerate() {
+        assert!(s.bytes.len() <= 1514);
+        assert_eq!((sum(&s.bytes[18..38]), sum(&s.bytes[38..])), ([0, 0], [0, 0]));
+        let p = Ipv4Packet::new_checked(&s.bytes[50..]).unwrap();
+        assert!(p.has_good_checksum());
+        assert_eq!((p.ttl(), p.ident(), p.more_fragments()), (63, 1, n < 2));
+        assert_eq!(usize::from(p.fragment_offset()) * 8, got.len());
+        got.extend_from_slice(p.payload());
+    }
+    assert_eq!(got, payload);
+    let counts = ["fragmented", "to core", "too long", "ICMP errors"];
+    assert_eq!(counts.map(|name| counted(&r, name)), ["1", "3", "0", "0"]);
+    // A wrong header would be made right.
+    let mut damaged = whole.clone();
+    damaged[32] ^= 1;
+    assert_eq!(r.rx(1, &damaged).only_drop(), DropReason::Malformed);
+    // All pieces or none.
+    r.spares(1);
+    assert_eq!(r.rx_as_is(1, &whole).only_drop(), DropReason::NoFrame);
 }
 
 proptest! {

@@ -249,7 +249,8 @@ mod tests {
                 check(format!("warm frame {i}"), &input);
             }
             let mut left = 0;
-            for (round, len) in [f.least_frame(), 508, 1514].into_iter().enumerate() {
+            // What gets a gateway's 36 bytes instead of two tags leaves with 1514.
+            for (round, len) in [f.least_frame(), 508, 1486].into_iter().enumerate() {
                 for k in 0..ENTRIES {
                     let (i, e) = (round as u32 * ENTRIES + k, k * 7 % ENTRIES);
                     let input = f.frame(ENTRIES, i, e, len);

@@ -18,18 +18,18 @@ const TTL: u8 = 64;
 const GRE: u8 = 47;
 
 /// What a frame says of its circuit and station.
-struct Sender {
+pub(super) struct Sender {
     /// 12 bits of each tag.
     circuit: u32,
-    mac: [u8; 6],
-    tags: [u8; 6],
+    pub mac: [u8; 6],
+    pub tags: [u8; 6],
 }
 
 impl Sender {
     /// Out of Ethernet's header, IEEE 802.1ad: a service tag (or a second customer tag), a customer tag,
     /// IPv4.
     #[inline(always)]
-    fn parse(bytes: &[u8], port: &Port) -> Result<Self, Stop> {
+    pub fn parse(bytes: &[u8], port: &Port) -> Result<Self, Stop> {
         let h = bytes.first_chunk::<QINQ>().ok_or(Stop::Runt)?;
         let [d0, d1, d2, d3, d4, d5, mac @ .., _, _, _, _, _, _, _, _, _, _] = h;
         if [*d0, *d1, *d2, *d3, *d4, *d5] != port.mac.octets() || mac[0] & 1 != 0 {
@@ -105,11 +105,12 @@ impl Bng {
         if ip[8] <= 1 {
             return Err(Stop::TtlExpired);
         }
-        let extra = match self.sum {
-            GreSum::Absent => 4,
-            GreSum::Present => 8,
-        };
-        let outer = u16::try_from(IPV4 + 4 + extra + total).map_err(|_| Stop::NoRoom)?;
+        if bytes.len() > self.links.room
+            && let Some(mtu) = self.links.too_long(way.port, total)
+        {
+            return Err(Stop::TooLong(mtu));
+        }
+        let outer = u16::try_from(IPV4 + self.sum.gre_len() + total).map_err(|_| Stop::NoRoom)?;
         self.learn(subscriber_key(key, src), &from, at, now);
 
         if let Some(ip) = frame.bytes_mut().get_mut(QINQ..).and_then(|b| b.first_chunk_mut()) {

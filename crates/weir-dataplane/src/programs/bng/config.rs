@@ -87,6 +87,17 @@ pub enum GreSum {
     Absent,
 }
 
+impl GreSum {
+    /// Bytes of a GRE header with a key.
+    #[inline(always)]
+    pub(super) const fn gre_len(self) -> usize {
+        match self {
+            GreSum::Absent => 8,
+            GreSum::Present => 12,
+        }
+    }
+}
+
 /// Everything a gateway is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BngConfig {

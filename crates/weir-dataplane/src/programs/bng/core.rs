@@ -50,6 +50,17 @@ fn unwrap(bytes: &[u8], port: &Port, tunnel: [u8; 4]) -> Result<(usize, u32), St
     Ok((OUTER + header + gre.header_len(), key))
 }
 
+/// Writes what lies in front of a packet to a subscriber: his MAC and tags, and the port that he is behind.
+#[inline(always)]
+pub(super) fn address(h: &mut [u8; QINQ], (mac, tags): (&[u8; 6], &[u8; 6]), out: &Port) {
+    h[..6].copy_from_slice(mac);
+    h[6..12].copy_from_slice(&out.mac.octets());
+    h[12..16].copy_from_slice(&tags[..4]);
+    h[16..18].copy_from_slice(&[0x81, 0x00]);
+    h[18..20].copy_from_slice(&tags[4..]);
+    h[20..22].copy_from_slice(&[0x08, 0x00]);
+}
+
 impl Bng {
     /// Asks for the subscriber that a frame will lead to. Only glances: an outer header with options
     /// leads elsewhere, and nothing comes of it.
@@ -80,12 +91,9 @@ impl Bng {
         }
         let tos = ecn::decapsulated(bytes[OUTER + 1], ip[1]).map_err(|_| Stop::Congestion)?;
         let h = replace_front::<{ QINQ + IPV4 }>(frame, at + IPV4, total - IPV4)?;
-        h[..6].copy_from_slice(&s.mac);
-        h[6..12].copy_from_slice(&out.mac.octets());
-        h[12..16].copy_from_slice(&s.tags[..4]);
-        h[16..18].copy_from_slice(&[0x81, 0x00]);
-        h[18..20].copy_from_slice(&s.tags[4..]);
-        h[20..22].copy_from_slice(&[0x08, 0x00]);
+        if let Some(front) = h.first_chunk_mut() {
+            address(front, (&s.mac, &s.tags), &out);
+        }
         if let Some(ip) = h.last_chunk_mut() {
             mark(ip, tos);
             hop(ip);

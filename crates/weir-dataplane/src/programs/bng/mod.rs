@@ -7,23 +7,27 @@
 //! Core to access (`core.rs`): GRE key and inner destination give tags, MAC and port. TTL down,
 //! everything to the inner packet off, Ethernet and tags on. Congestion that the core marks in the
 //! outer header is marked in the inner one (RFC 6040 §4.2).
+//! What is too long for the core with the headers that it gets is cut before, if it may be, and its pieces sent; else its sender is told,
+//! as he is when his packet has no TTL left (`own.rs`).
 //!
 //! What it does not do, so that nobody looks for it:
-//! - ARP, and ICMP errors: next hops are configured, packets that end here end in silence.
+//! - ARP: next hops are configured.
+//! - ICMP errors to the core, and others than these to subscribers: what ends here ends in silence.
 //! - Verify IPv4's checksums: TTL's change is made good in the inner header's, so one that was wrong stays
 //!   so for whoever is addressed. (As 002's model.) GRE's, where it is written, covers what came; where it
 //!   comes, it has to be right.
-//! - Fragment: frames too long for their port are dropped there.
+//! - Fragment what comes from the core: frames too long for their port are dropped there.
 //! - IPv6, and label stacks of more than one entry.
 //! - Know who may use an address: a circuit's addresses are those it sends from, the last circuit
 //!   does not take them from another, since the key is part of the entry. All circuits share room
 //!   for subscribers; a full table refuses new ones until old ones have been idle for long enough.
 //!
-//! A frame ends as sent, or dropped with its reason. It makes no frames and keeps none.
+//! A frame ends as sent, or dropped with its reason. It makes frames for pieces and errors, and keeps none.
 
 mod access;
 mod config;
 mod core;
+mod own;
 
 pub use config::{AccessPort, BngConfig, BngError, BngRoute, Circuits, CorePort, GreSum};
 
@@ -31,6 +35,7 @@ use super::dir24::Dir24;
 use super::exact::Exact;
 use crate::action::PortNo;
 use crate::program::{Ahead, Program, ProgramCx, SlowFrame, of_kind};
+use own::Links;
 use std::net::Ipv4Addr;
 use weir_packet::{DropReason, Frame, Nanos};
 use weir_wire::MacAddr;
@@ -125,6 +130,12 @@ pub struct BngCounters {
     pub no_subscriber: u64,
     /// Whose TTL ran out.
     pub ttl_expired: u64,
+    /// Too long for the core, and not to be cut or without frames for its pieces.
+    pub too_long: u64,
+    /// Cut for the core; their pieces are among those sent.
+    pub fragmented: u64,
+    /// ICMP errors to subscribers.
+    pub said: u64,
     /// Marked as congested by the core, with a packet inside that can't carry the mark on.
     pub congested: u64,
     /// Subscribers learned.
@@ -147,6 +158,7 @@ pub struct Bng {
     routes: Dir24,
     ways: Vec<Way>,
     subscribers: Subscribers,
+    links: Links,
     idle: Nanos,
     swept: Nanos,
     counters: BngCounters,
@@ -171,6 +183,7 @@ impl Bng {
             routes,
             ways,
             subscribers: Exact::new(config.subscribers),
+            links: Links::new(),
             idle: config.idle,
             swept: Nanos(0),
             counters: BngCounters::default(),
@@ -209,6 +222,8 @@ enum Stop {
     NoRoute,
     NoSubscriber,
     TtlExpired,
+    /// For the core, which takes packets of so many bytes from a subscriber.
+    TooLong(usize),
     NoRoom,
     Congestion,
 }
@@ -226,6 +241,7 @@ impl Bng {
             Stop::NoRoute => (&mut c.no_route, DropReason::Unreachable),
             Stop::NoSubscriber => (&mut c.no_subscriber, DropReason::Unreachable),
             Stop::TtlExpired => (&mut c.ttl_expired, DropReason::TtlExpired),
+            Stop::TooLong(_) => (&mut c.too_long, DropReason::FrameTooLong),
             Stop::NoRoom => (&mut c.malformed, DropReason::NoRoom),
             Stop::Congestion => (&mut c.congested, DropReason::Congestion),
         };
@@ -303,8 +319,9 @@ impl Program for Bng {
 
     /// Subscribers whose circuits have their keys still, at ports that are still there.
     fn take_over(&mut self, before: Box<dyn Program>) {
-        let Some(before) = of_kind::<Self>(before) else { return };
+        let Some(mut before) = of_kind::<Self>(before) else { return };
         (self.counters, self.swept) = (before.counters, before.swept);
+        self.links = std::mem::replace(&mut before.links, Links::new());
         let place = |old: &Port| {
             let same = |p: &Port| (p.no, p.mac, p.side) == (old.no, old.mac, Side::Access);
             self.ports.iter().position(same).map(|at| at as u16)
@@ -361,6 +378,9 @@ impl Program for Bng {
         };
         match done {
             Ok(to) => cx.output(frame, to),
+            Err(why @ (Stop::TtlExpired | Stop::TooLong(_))) if port.side == Side::Access => {
+                self.not_sent(frame, why, (port, at as u16), cx);
+            }
             Err(why) => self.refuse(frame, why, cx),
         }
     }
@@ -373,6 +393,7 @@ impl Program for Bng {
             return;
         }
         self.swept = cx.now();
+        self.look_at_links(cx);
         let all = self.subscribers.buckets() as u128;
         let part = all * 8 * u128::from(past.0) / u128::from(self.idle.0.max(1)) + 1;
         let (now, idle) = (grains(cx.now()), grains(self.idle));
@@ -399,6 +420,9 @@ impl Program for Bng {
             line("no route", c.no_route),
             line("unknown subscribers", c.no_subscriber),
             line("TTL expired", c.ttl_expired),
+            line("too long", c.too_long),
+            line("fragmented", c.fragmented),
+            line("ICMP errors", c.said),
             line("congested in the core", c.congested),
             line("subscribers learned", c.learned),
             line("no room for subscribers", c.no_room),

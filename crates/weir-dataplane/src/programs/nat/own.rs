@@ -96,7 +96,7 @@ impl Nat {
             cx.output(frame, link.port);
             return Went::On;
         }
-        if let Err(why) = cut(&mut frame, mtu, &mut self.own.pieces, cx) {
+        if let Err(why) = cut(&mut frame, ETH, mtu, &mut self.own.pieces, cx) {
             self.counters.too_long += 1;
             cx.drop(frame, why);
             return Went::Nowhere;

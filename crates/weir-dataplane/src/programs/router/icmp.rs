@@ -59,21 +59,6 @@ pub(super) enum Error6 {
     Option(usize),
 }
 
-fn is_error_v4(p: &Ipv4Packet<&[u8]>) -> bool {
-    use icmpv4::Message;
-    p.protocol() == IpProtocol::Icmp
-        && p.payload().first().is_none_or(|t| {
-            let kinds = [
-                Message::DestinationUnreachable,
-                Message::Redirect,
-                Message::TimeExceeded,
-                Message::ParameterProblem,
-            ];
-            // 4 is source quench, which nobody sends any more (RFC 6633).
-            *t == 4 || kinds.contains(&Message::from(*t))
-        })
-}
-
 /// Whether a packet is an error or redirect; or may be one, as its headers can't be followed.
 fn is_error_v6(p: &Ipv6Packet<&[u8]>) -> bool {
     use icmpv6::Message;
@@ -132,7 +117,7 @@ impl Router {
             || p.fragment_offset() > 0
             || not_a_host(src.into()).is_some()
             || not_a_host(dst.into()).is_some()
-            || is_error_v4(&p)
+            || said::is_error(&p)
         {
             return;
         }

@@ -170,7 +170,7 @@ impl Router {
         cx: &mut ProgramCx<'_>,
     ) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        match cut(&mut frame, mtu, &mut pieces, cx) {
+        match cut(&mut frame, ETH, mtu, &mut pieces, cx) {
             Ok(()) => {
                 self.counters.fragmented += 1;
                 self.counters.fragments += 1 + pieces.len() as u64;
