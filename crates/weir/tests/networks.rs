@@ -9,6 +9,7 @@ mod routers;
 mod run_daemon;
 mod serve;
 mod slicer_killed;
+mod slicer_rig;
 
 use certificates::{Authority, Identity};
 use proptest::prelude::*;

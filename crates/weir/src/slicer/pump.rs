@@ -68,15 +68,17 @@ impl Pump<'_> {
                 Turn::More => again = Again::Soon,
                 Turn::Until(at) => wake = Some(at),
                 Turn::Closed(why) => self.ended = Some((why, Instant::now() + LINGER)),
-                Turn::Drained if open == Open::No => {
-                    let why = "the peer has closed it".to_owned();
-                    self.ended = Some((why, Instant::now() + LINGER));
-                }
-                Turn::Drained => {
-                    if open == Open::More {
-                        again = Again::Soon;
+                Turn::Drained => match open {
+                    Open::More => again = Again::Soon,
+                    // There is room now, and the stream was not asked: nothing else would wake this.
+                    Open::Full if self.takes_input() => again = Again::Soon,
+                    // What is held back is heard first, down to what the channel keeps meanwhile.
+                    Open::No if self.takes_input() => {
+                        let why = "the peer has closed it".to_owned();
+                        self.ended = Some((why, Instant::now() + LINGER));
                     }
-                }
+                    Open::Full | Open::No | Open::Yes => {}
+                },
                 Turn::Waits => {}
             }
             self.write(cx)?;
@@ -103,6 +105,11 @@ impl Pump<'_> {
             }
         }
         Ok(again)
+    }
+
+    /// Whether the channel has room for what comes.
+    fn takes_input(&self) -> bool {
+        self.peer.channel.borrow().wants_read()
     }
 
     /// Reads what is there, as far as the channel takes it.

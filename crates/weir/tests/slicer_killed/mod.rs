@@ -4,65 +4,17 @@
 //! The switch and the controller are this test's: two listeners to which each slicer connects.
 
 use super::run_daemon::{LIMIT, weir};
+use super::slicer_rig::{Line, Slicer, features, port};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_openflow::codec::{decode, encode};
-use weir_openflow::framing::Framer;
 use weir_openflow::model::*;
-
-/// A connection whose messages are read one by one.
-struct Line {
-    tcp: TcpStream,
-    framer: Framer,
-    input: Vec<u8>,
-}
-
-impl Line {
-    fn new(tcp: TcpStream) -> Self {
-        tcp.set_nodelay(true).unwrap();
-        let mut l = Self { tcp, framer: Framer::new(), input: Vec::new() };
-        l.send(0, Message::Hello { version: 4, bitmap: vec![1 << 4] });
-        l
-    }
-    /// Whether it could be sent.
-    fn send(&mut self, xid: u32, body: Message) -> bool {
-        let mut bytes = Vec::new();
-        encode(Version::V13, &Msg { xid, body }, &mut bytes).unwrap();
-        self.tcp.write_all(&bytes).is_ok()
-    }
-    /// The next message; `None` when the other end has gone. Echo requests are answered.
-    fn next(&mut self) -> Option<Msg> {
-        loop {
-            let mut rest = &self.input[..];
-            let msg = self.framer.next(&mut rest).unwrap();
-            let msg = msg.map(|frame| decode(Version::V13, frame).unwrap());
-            let read = self.input.len() - rest.len();
-            self.input.drain(..read);
-            match msg {
-                Some(Msg { xid, body: Message::EchoRequest(data) }) => {
-                    self.send(xid, Message::EchoReply(data));
-                }
-                Some(Msg { body: Message::Hello { .. }, .. }) => {}
-                Some(m) => return Some(m),
-                None => {
-                    let mut more = [0; 65536];
-                    match self.tcp.read(&mut more) {
-                        Ok(n) if n > 0 => self.input.extend_from_slice(&more[..n]),
-                        _ => return None,
-                    }
-                }
-            }
-        }
-    }
-}
 
 type Rule = (u8, u16, Match);
 
@@ -132,10 +84,6 @@ impl Flows {
     }
 }
 
-fn port(no: u32) -> PortDesc {
-    PortDesc::new(Port(no), [2, 0, 0, 0, 0, no as u8], format!("p{no}"))
-}
-
 /// Serves one slicer after the other, as a switch that keeps its flows.
 fn switch(listener: TcpListener, flows: Arc<Mutex<Flows>>) {
     std::thread::spawn(move || {
@@ -150,15 +98,7 @@ fn switch(listener: TcpListener, flows: Arc<Mutex<Flows>>) {
                         continue;
                     }
                     Message::BarrierRequest => Message::BarrierReply,
-                    Message::FeaturesRequest => Message::FeaturesReply(Features {
-                        datapath_id: 0x51,
-                        buffers: 0,
-                        tables: 254,
-                        auxiliary_id: 0,
-                        capabilities: Capabilities::FLOW_STATS,
-                        actions: 0,
-                        ports: Vec::new(),
-                    }),
+                    Message::FeaturesRequest => features(),
                     Message::StatsRequest { body, .. } => last(match body {
                         StatsRequest::PortDesc => StatsReply::PortDesc((1..=3).map(port).collect()),
                         StatsRequest::GroupDesc => StatsReply::GroupDesc(Vec::new()),
@@ -174,17 +114,6 @@ fn switch(listener: TcpListener, flows: Arc<Mutex<Flows>>) {
             }
         }
     });
-}
-
-/// Ended when the test is.
-struct Slicer(Child);
-
-impl Drop for Slicer {
-    fn drop(&mut self) {
-        // It may have been killed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn start(dir: &Path) -> Slicer {
