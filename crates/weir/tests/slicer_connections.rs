@@ -1,15 +1,21 @@
-//! Connections to a `weir slicer`: who sends more than its slice may.
+//! Connections to a `weir slicer`: who sends more than its slice may, and who says nothing at all.
 
+mod certificates;
 mod run_daemon;
 mod slicer_rig;
 
+use certificates::Authority;
 use run_daemon::{LIMIT, weir};
 use slicer_rig::{Line, Slicer, be_switch};
-use std::io::BufReader;
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{ChildStdout, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 use weir_openflow::model::*;
 
 /// A slicer with this configuration, and what it says.
@@ -59,4 +65,42 @@ fn a_burst_beyond_the_limit_goes_on_as_the_limit_allows() {
     ask(&mut line, 2);
     let took = began.elapsed();
     assert!(took > Duration::from_millis(500), "the limit holds: {took:?}");
+}
+
+#[test]
+fn who_shows_no_certificate_keeps_no_switch_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let ca = Authority::new();
+    ca.signs("localhost").write(&ca, dir.path(), "s");
+    let config = format!(
+        "listen = ['pssl:0:127.0.0.1']\nconnections = 4\n\
+         tls = {{ certificate = 's.pem', key = 's.key', ca = 's.ca.pem', peer_name = 'switch' }}\n\
+         [[slice]]\nname = 'red'\n{SPACE}"
+    );
+    let (_slicer, mut said) = start(dir.path(), &config);
+    let mut line = String::new();
+    let at = loop {
+        line.clear();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+        if let Some(at) = line.trim().strip_prefix("switches: listening at ") {
+            break at.to_owned();
+        }
+    };
+    let silent: Vec<_> = (0..80).map(|_| TcpStream::connect(&at).unwrap()).collect();
+    let (chain, key) = ca.signs("switch").der();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(ca.roots())
+        .with_client_auth_cert(chain, key)
+        .unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let tcp = TcpStream::connect(&at).unwrap();
+    tcp.set_read_timeout(Some(LIMIT)).unwrap();
+    let tls = ClientConnection::new(Arc::new(config), name).unwrap();
+    let switch = Line::over(StreamOwned::new(tls, tcp));
+    std::thread::spawn(move || be_switch(switch));
+    let there = |l: String| l.contains("datapath 0x0000000000000051 is there");
+    assert!(said.lines().map_while(Result::ok).any(there));
+    drop(silent);
 }

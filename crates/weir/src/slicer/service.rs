@@ -12,16 +12,18 @@ use super::pump;
 use crate::commands::say::tell;
 use crate::config::slicer::{ApiPlan, SlicerPlan, Tenant};
 use crate::fault::bad_input;
-use crate::openflow::address::{Controller, Listener};
+use crate::openflow::address::{Controller, Listener, Security};
 use crate::openflow::log::Lines;
 use crate::openflow::stream::Stream;
 use crate::serve::service as http;
 use crate::serve::tokens::Tokens;
+use crate::socket::pending::{self, Pending};
 use anyhow::{Context, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -32,6 +34,8 @@ use weir_openflow::channel::Backoff;
 use weir_supervisor::slicer::SliceCounters;
 use weir_supervisor::slicer::space::SliceId;
 
+/// Connections at once whose peers have not shown a certificate yet.
+const PENDING: usize = 64;
 /// How long accepting rests when the system has no descriptor left.
 const REST: Duration = Duration::from_millis(100);
 
@@ -108,7 +112,10 @@ struct House {
     lines: Lines,
     next: Rc<Cell<u64>>,
     epoch: Instant,
+    /// Who is known, or need not be.
     places: Rc<Places>,
+    /// Who has not shown yet who it is.
+    pending: Arc<Pending>,
     journal: Option<Rc<Journal>>,
 }
 
@@ -135,6 +142,7 @@ pub fn run(
         next: Rc::default(),
         epoch: Instant::now(),
         places: Rc::default(),
+        pending: Arc::new(Pending::new(PENDING)),
         journal: journal.map(Rc::new),
     });
     let tasks = LocalSet::new();
@@ -279,24 +287,57 @@ fn bind(l: Listener, told: &mut impl FnMut(&str, SocketAddr), what: &str) -> Res
     Ok(TcpListener::from_std(bound)?)
 }
 
-async fn incoming(
-    house: &House,
-    side: Side,
-    listener: &TcpListener,
-) -> (TcpStream, SocketAddr, Place) {
+/// Somebody who has come.
+struct Visitor {
+    tcp: TcpStream,
+    from: SocketAddr,
+    /// Where it must say first who it is.
+    pending: Option<pending::Place>,
+}
+
+async fn incoming(house: &House, l: Listener, listener: &TcpListener) -> Visitor {
+    let come = async || {
+        let (tcp, from) = listener.accept().await?;
+        let pending = match l.security {
+            Security::Tls => Some(house.pending.enter(from.ip(), &tcp)?),
+            Security::Plain => None,
+        };
+        Ok::<_, std::io::Error>(Visitor { tcp, from, pending })
+    };
     loop {
-        match listener.accept().await {
-            Ok((tcp, from)) => match house.places.take(side, house.room()) {
-                Some(place) => return (tcp, from, place),
-                None => {
-                    house.lines.tell(format_args!("{from} refused: too many connections"));
-                }
-            },
+        match come().await {
+            Ok(v) => return v,
             Err(e) => {
                 house.lines.tell(format_args!("can't accept: {e}"));
                 sleep(REST).await;
             }
         }
+    }
+}
+
+impl Visitor {
+    /// Finds out who it is, and then gives it one of the places that there are.
+    ///
+    /// # Errors
+    /// Why it is sent away.
+    async fn enter(
+        self,
+        house: &House,
+        side: Side,
+        l: Listener,
+    ) -> Result<(Stream, Place), String> {
+        let Self { tcp, from, pending } = self;
+        let stream = match accept(tcp, l.security, house.plan().tls.as_ref()).await {
+            Ok(stream) => stream,
+            Err(_) if pending.as_ref().is_some_and(pending::Place::is_lost) => {
+                let why = format!("{PENDING} others had shown no certificate either");
+                return Err(format!("{from} refused: {why}"));
+            }
+            Err(why) => return Err(format!("{from}: {why}")),
+        };
+        drop(pending);
+        let place = house.places.take(side, house.room());
+        place.map(|p| (stream, p)).ok_or_else(|| format!("{from} refused: too many connections"))
     }
 }
 
@@ -313,13 +354,13 @@ async fn keep(house: Rc<House>) {
 /// Switches that connect.
 async fn switches(house: Rc<House>, l: Listener, listener: TcpListener) {
     loop {
-        let (tcp, from, place) = incoming(&house, Side::Switches, &listener).await;
+        let visitor = incoming(&house, l, &listener).await;
         let house = Rc::clone(&house);
         spawn_local(async move {
-            let _place = place;
-            match accept(tcp, l.security, house.plan().tls.as_ref()).await {
-                Ok(stream) => serve(&house, from.to_string(), stream).await,
-                Err(why) => house.lines.tell(format_args!("{from}: {why}")),
+            let from = visitor.from;
+            match visitor.enter(&house, Side::Switches, l).await {
+                Ok((stream, _place)) => serve(&house, from.to_string(), stream).await,
+                Err(why) => house.lines.tell(why),
             }
         });
     }
@@ -383,24 +424,25 @@ async fn open(desk: Rc<Desk>) {
 /// Controllers and tools that come to a slice by themselves: they get the switch with the lowest id.
 async fn visitors(house: Rc<House>, slice: SliceId, l: Listener, listener: TcpListener) {
     loop {
-        let (tcp, from, place) = incoming(&house, Side::Slice(slice), &listener).await;
+        let visitor = incoming(&house, l, &listener).await;
         let house = Rc::clone(&house);
         spawn_local(async move {
-            let _place = place;
+            let from = visitor.from;
+            let entered = visitor.enter(&house, Side::Slice(slice), l).await;
             let ready = |d: &Rc<Desk>| match *d.stage().borrow() {
                 Stage::Ready(v) => Some((Rc::clone(d), v)),
                 _ => None,
             };
             let mut desks: Vec<_> = house.desks.borrow().iter().filter_map(ready).collect();
             desks.sort_by_key(|(d, _)| d.datapath_id());
-            match (accept(tcp, l.security, house.plan().tls.as_ref()).await, desks.first()) {
-                (Ok(stream), Some((desk, version))) => {
+            match (entered, desks.first()) {
+                (Ok((stream, _place)), Some((desk, version))) => {
                     controllers::talk(desk, slice, None, *version, stream).await;
                 }
                 (Ok(_), None) => {
                     house.lines.tell(format_args!("{from} refused: no switch is there"));
                 }
-                (Err(why), _) => house.lines.tell(format_args!("{from}: {why}")),
+                (Err(why), _) => house.lines.tell(why),
             }
         });
     }

@@ -13,7 +13,7 @@ pub mod lines;
 pub mod link;
 pub mod live;
 pub mod moves;
-mod pending;
+pub mod pending;
 pub mod place;
 pub mod protocol;
 pub mod server;

@@ -1,11 +1,12 @@
 //! Connections that have not shown who they are yet: how many there may be, and who goes when there is no room.
 //!
-//! Room: numbers and sockets, for [`super::api`]. Of the address that has most of them the one that has been there longest
+//! Room: numbers and sockets, for [`super::api`] and for the slicer. Of the address that has most of them the one that has been there longest
 //! goes for one that comes: connections that are only held open keep nobody out, least of all somebody from elsewhere.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// All of them.
@@ -43,8 +44,8 @@ impl Pending {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub fn enter(self: &Arc<Self>, from: IpAddr, tcp: &TcpStream) -> io::Result<Place> {
-        let tcp = tcp.try_clone()?;
+    pub fn enter(self: &Arc<Self>, from: IpAddr, tcp: &impl AsFd) -> io::Result<Place> {
+        let tcp = TcpStream::from(tcp.as_fd().try_clone_to_owned()?);
         let mut inside = self.inside();
         if inside.all.len() >= self.most {
             inside.let_one_go();
