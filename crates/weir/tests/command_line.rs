@@ -359,6 +359,31 @@ fn the_benchmark_says_what_was_done() {
 }
 
 #[test]
+fn a_file_of_tokens_that_can_not_be_written_is_named_and_what_stays_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("tokens").display().to_string();
+    let add = ["token", "add", "--role", "reader", "--tokens", &path];
+    let told = weir(&add).output().unwrap().stdout;
+    let id = String::from_utf8(told).unwrap().split('_').nth(1).unwrap().to_owned();
+    let before = std::fs::read(&path).unwrap();
+    let remove = ["token", "remove", &id, "--tokens", &path];
+    let not_removed = format!("token '{id}' is not removed, and holds as before: ");
+    for (arguments, begins) in [(&add[..], ""), (&remove, &not_removed)] {
+        // No file may have a byte: as on a disk that is full.
+        let mut full = Command::new("sh");
+        full.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+        let o = full.arg(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap();
+        let error = String::from_utf8(o.stderr).unwrap();
+        let expected = format!("{begins}{path}.new: can't be written: ");
+        assert_eq!(o.status.code(), Some(1), "{error}");
+        assert!(error.contains(&expected), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+        assert!(!Path::new(&format!("{path}.new")).exists());
+    }
+    assert!(weir(&remove).output().unwrap().status.success());
+}
+
+#[test]
 fn a_token_that_nobody_has_seen_is_none_and_names_fit_their_cells() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tokens").display().to_string();

@@ -5,7 +5,7 @@
 use super::columns::Columns;
 use super::say::{Reader, note, offer, put, say};
 use crate::environment::Envelope;
-use crate::fault::bad_input;
+use crate::fault::{bad_input, is_bad_input};
 use crate::serve::caller::now_s;
 use crate::serve::tokens::{Entry, Role, Tokens, default_path};
 use anyhow::{Result, anyhow};
@@ -84,8 +84,17 @@ pub fn run(args: &Args) -> Result<()> {
     match args {
         Args::Add(a) => add(a),
         Args::List(a) => list(a),
-        Args::Remove(a) => a.kept.open().remove(&a.id),
+        Args::Remove(a) => remove(a),
     }
+}
+
+fn remove(a: &Remove) -> Result<()> {
+    let id: String = a.id.chars().take(64).collect();
+    a.kept.open().remove(&a.id).map_err(|e| match is_bad_input(&e) {
+        true => e,
+        // Who takes a token away must know that it was not.
+        false => e.context(format!("token '{id}' is not removed, and holds as before")),
+    })
 }
 
 fn add(a: &Add) -> Result<()> {

@@ -16,7 +16,7 @@ use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use std::fs::{Metadata, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -248,21 +248,21 @@ impl Tokens {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("{}: can't be made", folder.display()))?;
         }
-        let mut out = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)
-            .with_context(|| {
+        let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+        let mut out = match opened {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Err(e).with_context(|| {
                 format!("{shown}: if no other 'weir token' is at work, one was killed: remove it")
-            })?;
+            }),
+            other => other.with_context(|| format!("{shown}: can't be made")),
+        }?;
         let done = self.all().and_then(|all| {
             let mut token = all.to_vec();
             f(&mut token)?;
-            out.write_all(toml::to_string(&File { token })?.as_bytes())?;
-            out.sync_all()?;
-            std::fs::rename(&new, &self.path)?;
-            Ok(())
+            let text = toml::to_string(&File { token })?;
+            let written = out.write_all(text.as_bytes()).and_then(|()| out.sync_all());
+            written.with_context(|| format!("{shown}: can't be written"))?;
+            let there = || format!("{}: can't be replaced", self.path.display());
+            std::fs::rename(&new, &self.path).with_context(there)
         });
         if done.is_err() {
             // What went wrong has been said.
