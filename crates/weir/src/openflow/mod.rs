@@ -24,7 +24,7 @@ pub mod moves;
 pub mod punts;
 pub mod relay;
 pub mod service;
-mod session;
+pub mod session;
 pub mod status;
 pub mod stream;
 pub mod tls;

@@ -397,7 +397,6 @@ pub fn lost(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::ConnectionReset => "the peer has reset it".to_owned(),
         io::ErrorKind::BrokenPipe => "the peer has gone".to_owned(),
-        io::ErrorKind::UnexpectedEof => "the peer has closed it without a good-bye".to_owned(),
         _ => tls::io_in_words(e),
     }
 }

@@ -5,6 +5,7 @@
 //! No secret is ever shown: errors name a file, never what stands in it.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
@@ -361,6 +362,10 @@ fn say(why: &CertificateError) -> &'static str {
 pub fn io_in_words(e: &std::io::Error) -> String {
     match e.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(tls) => in_words(tls),
+        // What rustls says of it ends with the address of its manual.
+        None if e.kind() == ErrorKind::UnexpectedEof => {
+            "the peer has closed it without a good-bye".to_owned()
+        }
         None => e.to_string(),
     }
 }
@@ -369,6 +374,24 @@ pub fn io_in_words(e: &std::io::Error) -> String {
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use std::io::Read;
+    use tokio_rustls::rustls::ClientConnection;
+
+    #[test]
+    fn an_end_without_a_good_bye_is_told_without_the_library_s_manual() {
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let name = ServerName::try_from("a.example").unwrap();
+        let mut tls = ClientConnection::new(Arc::new(config), name).unwrap();
+        assert_eq!(tls.read_tls(&mut std::io::empty()).unwrap(), 0);
+        let e = tls.reader().read(&mut [0]).unwrap_err();
+        assert!(e.to_string().contains("https://"), "{e}");
+        assert_eq!(io_in_words(&e), "the peer has closed it without a good-bye");
+    }
 
     #[test]
     fn a_certificate_that_is_out_of_its_time_is_told_with_the_day() {

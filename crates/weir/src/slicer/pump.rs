@@ -5,8 +5,8 @@
 
 use super::desk::{Desk, Turn};
 use super::peer::{Peer, Who};
+use crate::openflow::session::lost;
 use crate::openflow::stream::Stream;
-use crate::openflow::tls;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -128,7 +128,7 @@ impl Pump<'_> {
                     channel.receive(into.get(..n).unwrap_or_default(), self.desk.now());
                     taken += n;
                 }
-                Poll::Ready(Err(e)) => return Err(tls::io_in_words(&e)),
+                Poll::Ready(Err(e)) => return Err(lost(&e)),
             }
         }
         Ok(Open::More)
@@ -149,11 +149,11 @@ impl Pump<'_> {
                 Poll::Pending => break,
                 Poll::Ready(Ok(0)) => return Err("nothing can be written any more".to_owned()),
                 Poll::Ready(Ok(n)) => channel.advance(n),
-                Poll::Ready(Err(e)) => return Err(tls::io_in_words(&e)),
+                Poll::Ready(Err(e)) => return Err(lost(&e)),
             }
         }
         match self.stream.poll_flush(cx) {
-            Poll::Ready(Err(e)) => Err(tls::io_in_words(&e)),
+            Poll::Ready(Err(e)) => Err(lost(&e)),
             _ => Ok(()),
         }
     }
