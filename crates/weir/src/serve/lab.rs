@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::desk::Change;
 use super::networks::{How, etag, tagged};
 use super::problem::Problem;
-use super::take::{Asked, IfMatch, Named, Said};
+use super::take::{Asked, Named, Precondition, Said};
 use crate::net::change::Way;
 use crate::net::lab::checked_whole;
 use crate::net::nodes::Nodes;
@@ -102,14 +102,15 @@ pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Respons
 /// Makes the running networks what is said, as `weir apply` does. An operator's.
 #[utoipa::path(
     put, path = "/v1/lab", tag = "lab", request_body = Lab,
-    params(How, ("If-Match" = Option<String>, Header, description = "Only if its ETag is this")),
+    params(How, ("If-Match" = Option<String>, Header, description = "Only if its ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its ETag is none of these; `*`: only if there is nothing")),
     responses((status = 200, description = "It holds, or what a dry run would do", body = Change))
 )]
 pub async fn apply(
     State(app): State<Arc<App>>,
     caller: Caller,
     Asked(how): Asked<How>,
-    if_match: IfMatch,
+    precondition: Precondition,
     Said(lab): Said<Lab>,
 ) -> Result<Json<Change>, Problem> {
     caller.must_operate("applying a lab")?;
@@ -117,7 +118,7 @@ pub async fn apply(
     let change = app.change(caller, how.dry(), move |held, _| {
         // What could never be is that, whatever held (RFC 9110 §13.2.1).
         checked_whole(&lab, None)?;
-        if_match.holds(&etag(held))?;
+        precondition.holds(&etag(held))?;
         *held = lab;
         Ok(())
     });

@@ -7,7 +7,7 @@ use super::caller::Caller;
 use super::desk::{Change, Dry};
 use super::merge::merged;
 use super::problem::Problem;
-use super::take::{Asked, IfMatch, Named, Said};
+use super::take::{Asked, Named, Precondition, Said};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ETAG, LOCATION};
@@ -222,7 +222,8 @@ fn put_answer(change: Change, new: Option<(String, String)>) -> Response {
 #[utoipa::path(
     put, path = "/v1/networks/{network}", tag = "networks", request_body = Network,
     params(("network" = String, Path, description = "Its name"), How,
-        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this")),
+        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its ETag is none of these; `*`: only if there is nothing")),
     responses(
         (status = 200, description = "It is so", body = Change),
         (status = 201, description = "It was made", body = Change),
@@ -233,7 +234,7 @@ pub async fn put(
     caller: Caller,
     Named(name): Named<String>,
     Asked(how): Asked<How>,
-    held: IfMatch,
+    held: Precondition,
     Said(network): Said<Network>,
 ) -> Result<Response, Problem> {
     if network.name != name {
@@ -275,7 +276,8 @@ pub async fn put(
     patch, path = "/v1/networks/{network}", tag = "networks",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(("network" = String, Path, description = "Its name"), How,
-        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this")),
+        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its ETag is none of these; `*`: only if there is nothing")),
     responses((status = 200, description = "It is so", body = Change))
 )]
 pub async fn patch(
@@ -283,7 +285,7 @@ pub async fn patch(
     caller: Caller,
     Named(name): Named<String>,
     Asked(how): Asked<How>,
-    held: IfMatch,
+    held: Precondition,
     Said(patch): Said<Value>,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
@@ -304,7 +306,8 @@ pub async fn patch(
 #[utoipa::path(
     delete, path = "/v1/networks/{network}", tag = "networks",
     params(("network" = String, Path, description = "Its name"), How,
-        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this")),
+        ("If-Match" = Option<String>, Header, description = "Only if its ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its ETag is none of these; `*`: only if there is nothing")),
     responses((status = 200, description = "It is gone", body = Change))
 )]
 pub async fn delete(
@@ -312,7 +315,7 @@ pub async fn delete(
     caller: Caller,
     Named(name): Named<String>,
     Asked(how): Asked<How>,
-    held: IfMatch,
+    held: Precondition,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
         let old = find(lab, caller, &name)?;
@@ -348,7 +351,8 @@ pub async fn node(
     patch, path = "/v1/networks/{network}/nodes/{node}", tag = "nodes",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How,
-        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this")),
+        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its network's ETag is none of these; `*`: only if there is nothing")),
     responses((status = 200, description = "It is so", body = Change))
 )]
 pub async fn set(
@@ -356,7 +360,7 @@ pub async fn set(
     caller: Caller,
     Named((network, node)): Named<(String, String)>,
     Asked(how): Asked<How>,
-    held: IfMatch,
+    held: Precondition,
     Said(patch): Said<Value>,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
@@ -376,7 +380,8 @@ pub async fn set(
 #[utoipa::path(
     post, path = "/v1/networks/{network}/nodes/{node}/migrate", tag = "nodes", request_body = Move,
     params(("network" = String, Path, description = "The network"), ("node" = String, Path, description = "Its node"), How,
-        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this")),
+        ("If-Match" = Option<String>, Header, description = "Only if its network's ETag is this"),
+        ("If-None-Match" = Option<String>, Header, description = "Only if its network's ETag is none of these; `*`: only if there is nothing")),
     responses((status = 200, description = "It is there", body = Change))
 )]
 pub async fn migrate(
@@ -384,7 +389,7 @@ pub async fn migrate(
     caller: Caller,
     Named((network, node)): Named<(String, String)>,
     Asked(how): Asked<How>,
-    held: IfMatch,
+    held: Precondition,
     Said(to): Said<Move>,
 ) -> Result<Json<Change>, Problem> {
     let change = app.change(caller, how.dry(), move |lab, caller| {
@@ -404,7 +409,7 @@ fn edit_node(
     lab: &mut Lab,
     caller: &Caller,
     (network, node): (&str, &str),
-    held: &IfMatch,
+    held: &Precondition,
     edit: impl FnOnce(&mut Node) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let old = find_mut(lab, caller, network)?;

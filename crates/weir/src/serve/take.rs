@@ -8,7 +8,7 @@ use super::problem::Problem;
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, Limited};
 use serde::Serialize;
@@ -54,38 +54,57 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for Asked<T> {
     }
 }
 
-/// `If-Match`: only if it is still this.
+/// `If-Match`, only if it is still this, and `If-None-Match`, only if it is none of these (RFC 9110 §13.1).
 #[derive(Clone, Debug, Default)]
-pub struct IfMatch(Option<String>);
+pub struct Precondition {
+    /// Tags, of which it must have one.
+    one_of: Option<String>,
+    /// Tags, of which it must have none.
+    none_of: Option<String>,
+}
 
-impl FromRequestParts<Arc<App>> for IfMatch {
+impl FromRequestParts<Arc<App>> for Precondition {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
-        let text = |v: &axum::http::HeaderValue| v.to_str().unwrap_or("\0").to_owned();
-        Ok(Self(parts.headers.get(IF_MATCH).map(text)))
+        let all = |name| {
+            let lines = parts.headers.get_all(name).iter();
+            // What is no text is no tag.
+            let lines: Vec<&str> = lines.map(|v| v.to_str().unwrap_or("\0")).collect();
+            // Several lines are one list.
+            (!lines.is_empty()).then(|| lines.join(","))
+        };
+        Ok(Self { one_of: all(IF_MATCH), none_of: all(IF_NONE_MATCH) })
     }
 }
 
-impl IfMatch {
-    /// Whether it is.
+impl Precondition {
+    /// Whether it holds of what has this tag.
     ///
     /// # Errors
-    /// It is not.
+    /// It does not.
     pub fn holds(&self, etag: &str) -> Result<(), Problem> {
-        let Some(wanted) = &self.0 else { return Ok(()) };
-        match wanted.split(',').map(str::trim).any(|w| w == "*" || w == etag) {
-            true => Ok(()),
-            false => Err(changed()),
+        let named = |list: &String, same: fn(&str, &str) -> bool| {
+            list.split(',').map(str::trim).any(|w| w == "*" || same(w, etag))
+        };
+        if self.one_of.as_ref().is_some_and(|l| !named(l, |w, tag| w == tag)) {
+            return Err(changed());
         }
+        // Compared as weak tags are.
+        let same = |w: &str, tag: &str| w.strip_prefix("W/").unwrap_or(w) == tag;
+        if self.none_of.as_ref().is_some_and(|l| named(l, same)) {
+            let text = "it is there, and the request is for where it is not (If-None-Match): nothing was changed";
+            return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "exists", text));
+        }
+        Ok(())
     }
 
-    /// Whether it is, of what is not there.
+    /// Whether it holds of what is not there.
     ///
     /// # Errors
     /// It was to be something.
     pub fn holds_of_nothing(&self) -> Result<(), Problem> {
-        if self.0.is_none() { Ok(()) } else { Err(changed()) }
+        if self.one_of.is_none() { Ok(()) } else { Err(changed()) }
     }
 }
 

@@ -154,6 +154,40 @@ fn bodies_and_paths_of_any_shape_are_refused_in_a_line() {
     assert_eq!(text, "{\"revision\":0,\"interrupted\":false,\"networks\":[]}");
 }
 
+#[test]
+fn a_request_for_what_is_not_there_touches_nothing_that_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let app = app(dir.path());
+    let (_, token) = app.tokens.add(tokens::Role::Operator, None, caller::now_s(), None).unwrap();
+    let router = router(app);
+    let put = |path: &str, conditions: &[(&str, &str)], body: &str| {
+        let mut r = Request::builder().method("PUT").uri(path);
+        r = r.header("authorization", format!("Bearer {token}"));
+        r = conditions.iter().fold(r, |r, (name, value)| r.header(*name, *value));
+        ask(&router, r.body(Body::from(body.to_owned())).unwrap())
+    };
+    let (none, at) = ("if-none-match", "/v1/lab");
+    let (_, headers, _) = ask(&router, shown("GET", at, &token));
+    let tag = headers["etag"].to_str().unwrap();
+    for conditions in [
+        &[(none, "*")][..],
+        &[(none, tag)],
+        &[(none, &*format!("\"x\", W/{tag}"))],
+        &[(none, "\"x\""), (none, tag)],
+        &[(none, "*"), ("if-match", tag)],
+    ] {
+        let (status, _, body) = put(at, conditions, "{}");
+        assert_eq!(status, StatusCode::PRECONDITION_FAILED, "{conditions:?}: {body}");
+        assert!(body.contains("\"code\":\"exists\""), "{body}");
+    }
+    let (status, _, body) = put(at, &[(none, "\"x\""), ("if-match", tag)], "{}");
+    assert_eq!(status, StatusCode::OK, "{body}");
+    // A network that is not there is made, if it can be.
+    let (status, _, body) =
+        put("/v1/networks/red", &[(none, "*")], "{\"name\":\"red\",\"node\":[]}");
+    assert!(status == StatusCode::UNPROCESSABLE_ENTITY && body.contains("no node"), "{body}");
+}
+
 /// An app with a token of each of these owners.
 fn with_owners(dir: &std::path::Path, owners: &[&str]) -> (Arc<App>, Vec<String>) {
     let app = app(dir);

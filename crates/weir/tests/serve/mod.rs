@@ -205,6 +205,11 @@ fn the_primitives_over_http_are_those_of_the_command_line() {
     let now = api.get(&op, "/v1/networks/red");
     let fresh = format!("If-Match: {}\r\n", now.header("etag").unwrap());
     api.ask_with(&op, "PATCH", "/v1/networks/red", &fresh, patch).of(200);
+    let held = api.get(&op, "/v1/networks/red");
+    let new =
+        api.ask_with(&op, "PUT", "/v1/networks/red", "If-None-Match: *\r\n", &red.to_string());
+    assert_eq!(new.of(412)["code"], "exists");
+    assert_eq!(api.get(&op, "/v1/networks/red").header("etag"), held.header("etag"));
     api.ask(&op, "POST", &format!("{node}/migrate"), &json!({ "path": "slow" })).of(200);
     assert_eq!(vdp("phase"), "slow");
     let again = api.ask(&op, "PUT", "/v1/networks/red", &red).of(200);
