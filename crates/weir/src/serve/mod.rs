@@ -52,7 +52,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokens::Tokens;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use weir_supervisor::model::Lab;
 
@@ -60,6 +60,8 @@ use weir_supervisor::model::Lab;
 const JOBS: usize = 32;
 /// Of these, what may take as long as a node does not answer: looks find room beside them.
 const SLOW: usize = JOBS / 2;
+/// Looks for listeners at once; the others wait for their turn. They take no requests' room.
+const LOOKS: usize = 4;
 /// How long an answer is waited for. A change goes on behind it.
 const ANSWER: Duration = Duration::from_secs(120);
 /// Said at the start where owners' changes are not proved.
@@ -76,6 +78,7 @@ pub struct App {
     observer: observer::Observer,
     jobs: Arc<Semaphore>,
     slow: Arc<Semaphore>,
+    looks: Arc<Semaphore>,
     /// Whose requests are at work.
     at_work: Arc<Shares>,
     requests: AtomicU64,
@@ -114,6 +117,7 @@ impl App {
             observer: observer::Observer::default(),
             jobs: Arc::new(Semaphore::new(JOBS)),
             slow: Arc::new(Semaphore::new(SLOW)),
+            looks: Arc::new(Semaphore::new(LOOKS)),
             at_work: Arc::default(),
             requests: AtomicU64::new(0),
             run,
@@ -131,6 +135,28 @@ impl App {
         let Ok(place) = Arc::clone(&self.jobs).try_acquire_owned() else {
             return Err(Problem::busy(format!("{JOBS} requests are at work: try again")));
         };
+        self.elsewhere(place, f).await
+    }
+
+    /// The same for listeners, who wait for each other and for no request, and no request for them.
+    ///
+    /// # Errors
+    /// What it says.
+    pub async fn for_listener<T: Send + 'static>(
+        &self,
+        f: impl FnOnce(&Desk) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        // Never closed.
+        let place = Arc::clone(&self.looks).acquire_owned().await.map_err(|_| defect())?;
+        self.elsewhere(place, f).await
+    }
+
+    /// Runs what blocks, with a place for it.
+    async fn elsewhere<T: Send + 'static>(
+        &self,
+        place: OwnedSemaphorePermit,
+        f: impl FnOnce(&Desk) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let desk = Arc::clone(&self.desk);
         // Its place is free when what it did has been taken, so that whoever waits for that waits for both.
         let job = tokio::task::spawn_blocking(move || (f(&desk), place));

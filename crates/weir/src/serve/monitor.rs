@@ -143,29 +143,22 @@ pub fn counters(held: &Held, seen: &Seen, mine: impl Fn(&Network) -> bool) -> Ve
         .collect()
 }
 
-/// What the networks count that `mine` chooses, asked now or a moment ago. Only their hosts are waited
-/// for, and nothing is at work meanwhile.
-///
-/// # Errors
-/// Too much is asked at once.
-async fn look(
-    app: &App,
-    saved: Arc<Saved>,
-    mine: impl Fn(&Network) -> bool + Send + 'static,
-) -> Result<Vec<Counters>, Problem> {
-    let hosts = hosts(&saved.state, &mine);
-    let seen = app.observer.look(&saved.state.lab, &hosts, FRESH).await;
-    app.desk(move |_| Ok(counters(&saved.state, &seen, mine))).await
+/// What the hosts say that the networks are on which `mine` chooses, asked now or a moment ago. Only these are
+/// waited for, and nothing is at work meanwhile.
+async fn seen(app: &App, saved: &Saved, mine: impl Fn(&Network) -> bool) -> Seen {
+    let hosts = hosts(&saved.state, mine);
+    app.observer.look(&saved.state.lab, &hosts, FRESH).await
 }
 
-/// What all networks that a caller may see count.
+/// What all networks that a listener may see count.
 ///
 /// # Errors
 /// The store can't be read.
 pub async fn visible(app: &App, caller: &Caller) -> Result<Vec<Counters>, Problem> {
-    let saved = app.desk(|d| Ok(d.look()?)).await?;
+    let saved = app.for_listener(|d| Ok(d.look()?)).await?;
+    let seen = seen(app, &saved, |n| caller.sees(&n.owner)).await;
     let caller = caller.clone();
-    look(app, saved, move |n| caller.sees(&n.owner)).await
+    app.for_listener(move |_| Ok(counters(&saved.state, &seen, |n| caller.sees(&n.owner)))).await
 }
 
 /// What a network counts, node by node.
@@ -181,7 +174,8 @@ pub async fn network(
 ) -> Result<Json<Counters>, Problem> {
     let saved = app.desk(|d| Ok(d.look()?)).await?;
     find(&saved.state.lab, &caller, &name)?;
+    let seen = seen(&app, &saved, |n| n.name == name).await;
     let of = name.clone();
-    let all = look(&app, saved, move |n| n.name == of).await?;
+    let all = app.desk(move |_| Ok(counters(&saved.state, &seen, |n| n.name == of))).await?;
     all.into_iter().next().map(Json).ok_or_else(|| Problem::no_network(&name))
 }

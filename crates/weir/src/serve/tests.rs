@@ -188,6 +188,28 @@ fn a_request_for_what_is_not_there_touches_nothing_that_is() {
     assert!(status == StatusCode::UNPROCESSABLE_ENTITY && body.contains("no node"), "{body}");
 }
 
+#[test]
+fn listeners_and_requests_take_none_of_each_other_s_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let (app, tokens) = with_owners(dir.path(), &["alice"]);
+    let router = router(Arc::clone(&app));
+    let ask = |path: &'static str| router.clone().oneshot(shown("GET", path, &tokens[0]));
+    runtime().block_on(async {
+        let all = app.jobs.acquire_many(JOBS as u32).await.unwrap();
+        assert_eq!(ask("/v1/networks").await.unwrap().status(), 503);
+        let mut stream = ask("/v1/events?observe_ms=100").await.unwrap().into_body();
+        assert_eq!(next(&mut stream).await.as_deref(), Some(": weir\n\n"));
+        for _ in 0..3 {
+            let told = next(&mut stream).await.unwrap();
+            assert!(told.starts_with("event: counters"), "{told}");
+        }
+        drop(all);
+        // However many look, or hang at it.
+        let _all = app.looks.acquire_many(LOOKS as u32).await.unwrap();
+        assert_eq!(ask("/v1/networks").await.unwrap().status(), 200);
+    });
+}
+
 /// An app with a token of each of these owners.
 fn with_owners(dir: &std::path::Path, owners: &[&str]) -> (Arc<App>, Vec<String>) {
     let app = app(dir);
