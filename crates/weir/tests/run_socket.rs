@@ -363,3 +363,24 @@ fn isolation_is_proved_and_a_leak_is_told_with_its_frame() {
     assert!(twice.contains("in network 'x' already"), "{twice}");
     d.stop();
 }
+
+#[test]
+fn a_memory_port_that_has_gone_takes_its_wire_along() {
+    let d =
+        Daemon::start("[dataplane]\nframes = 1024\n[[port]]\nname = 'a'\ndevice = 'null'\n", &[]);
+    let resident_mib = || -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", d.pid())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
+    };
+    let come_and_go = |n: u32| {
+        d.ask(&["port", "add", "w", &format!("memory:w{n}")]);
+        d.ask(&["port", "remove", "w"]);
+    };
+    come_and_go(0);
+    let before = resident_mib();
+    (1..30).for_each(come_and_go);
+    // Each has three mebibytes of frames.
+    let after = resident_mib();
+    assert!(after < before + 30, "{before} MiB, then {after}");
+}

@@ -590,5 +590,7 @@ fn remove_port(plane: &mut DataPlane, model: &mut Model, name: &str) -> Result<(
     plane.remove_port(id)?;
     model.ids.remove(name);
     model.plan.ports.retain(|p| p.name != name);
+    // The far end of a wire that it was alone at is nobody's now, and has all of the wire's frames.
+    model.wires.retain(|_, far| !far.is_abandoned());
     Ok(())
 }

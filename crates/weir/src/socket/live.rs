@@ -133,6 +133,15 @@ impl Own {
 /// How long VDPs that are being deleted, or are between two paths, are waited for.
 const SETTLING: Duration = Duration::from_secs(2);
 
+/// On which thread something is done between two bursts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// On that of the first worker, or on the caller's while the worker rests.
+    Anybody,
+    /// On that of the first worker.
+    Worker,
+}
+
 impl Live {
     /// Of a data plane that was just started.
     ///
@@ -248,7 +257,7 @@ impl Live {
         &self,
         f: impl FnOnce(&mut DataPlane, &Model) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
-        self.between_bursts(|p, m| f(p, m))
+        self.between_bursts(By::Anybody, |p, m| f(p, m))
     }
 
     /// Runs `f` with the data plane and the plan, between two bursts, when nobody else is about to change anything.
@@ -260,19 +269,24 @@ impl Live {
         f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
         let _turn = self.turn();
-        self.between_bursts(f)
+        self.between_bursts(By::Anybody, f)
     }
 
     fn between_bursts<R: Send + 'static>(
         &self,
+        by: By,
         f: impl FnOnce(&mut DataPlane, &mut Model) -> R + Send + 'static,
     ) -> Result<R, WorkerGone> {
         let mut guard = self.lock();
         let mut model = guard.take().ok_or(WorkerGone)?;
-        let (model, r) = self.handle.call(move |p| {
+        let f = move |p: &mut DataPlane| {
             let r = f(p, &mut model);
             (model, r)
-        })?;
+        };
+        let (model, r) = match by {
+            By::Anybody => self.handle.call(f)?,
+            By::Worker => self.handle.call_there(f)?,
+        };
         *guard = Some(model);
         Ok(r)
     }
@@ -375,10 +389,16 @@ impl Live {
         told: &mut Vec<String>,
     ) -> Result<Duration, NotDone> {
         told.extend(steps.iter().map(Step::told));
+        // Memory of ports that have gone stays with the heap of the thread that made them: that of one, not of each
+        // thread that ever served a request.
+        let by = match steps.iter().any(|s| matches!(s, Step::AddPort(_))) {
+            true => By::Worker,
+            false => By::Anybody,
+        };
         let (mut left, mut paused) = (Some(Work::new(steps)), Duration::ZERO);
         while let Some(work) = left {
             work.wait();
-            let (done, notes, pause) = self.between_bursts(move |p, m| {
+            let (done, notes, pause) = self.between_bursts(by, move |p, m| {
                 let begun = Instant::now();
                 let done = apply::run(p, m, work);
                 (done, std::mem::take(&mut m.notes), begun.elapsed())

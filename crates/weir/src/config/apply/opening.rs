@@ -109,6 +109,8 @@ fn open_at(
         }
         let size =
             WireSize { max_frame_bytes: plane.pool_mut().max_frame_bytes(), ..WireSize::default() };
+        // Those of ports that took their time to go.
+        model.wires.retain(|_, far| !far.is_abandoned());
         let (near, far) = Memory::inside([&p.spec.target, &p.spec.target], size);
         model.wires.insert(p.spec.target.clone(), far);
         return Ok(Box::new(near));
