@@ -349,7 +349,7 @@ pub struct VdpDetail {
     pub migration_held: u64,
     /// How long it drained.
     pub migration_drain_ns: u64,
-    /// How its switch's way to another node stands, while it is on it: see [`MovingItem`].
+    /// How its switch's way to another node stands, while it is on it: see [`super::moves::MovingItem`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving: Option<String>,
     /// Whether the files of its certificate have another now than controllers are shown, which 'weir apply' and SIGHUP change.
