@@ -39,9 +39,9 @@ class Plane:
     def write(self):
         """Its file, from what the switches are now."""
         # With room for interfaces that come later.
-        frames = 16384 + FRAMES * sum(len(s.data_ports()) for s in self.switches)
-        parts = [f'[dataplane]\nsocket = "{self.path("socket")}"\nframes = {self.frames or frames}\n']
-        self.frames = self.frames or frames
+        if self.frames is None:
+            self.frames = 16384 + FRAMES * sum(len(s.data_ports()) for s in self.switches)
+        parts = [f'[dataplane]\nsocket = "{self.path("socket")}"\nframes = {self.frames}\n']
         for vid, switch in sorted((s.vid, s) for s in self.switches):
             ports = switch.data_ports()
             parts += [f'[[port]]\nname = "{i.name}"\ndevice = "{switch.device}{i.name}"\n' for i in ports]

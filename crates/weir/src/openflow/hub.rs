@@ -178,11 +178,14 @@ fn changed(mut e: Entry, w: Wanted) -> Entry {
         e.vdp.switch(|s| s.set_queues(w.queues.clone()));
     }
     e.vdp.how.set(w.plan.connections);
-    let (mode, now) = (w.config().fail_mode, e.vdp.common.clock.now());
-    e.vdp.switch(|s| s.set_fail_mode(mode, now));
+    let (before, mode) = (e.wanted.fail_mode(), w.fail_mode());
     e.wanted = w;
-    // Whose VDP is gone is deleted next.
-    let _ = e.vdp.tick(now);
+    if before != mode {
+        let now = e.vdp.common.clock.now();
+        e.vdp.switch(|s| s.set_fail_mode(mode, now));
+        // Whose VDP is gone is deleted next.
+        let _ = e.vdp.tick(now);
+    }
     e
 }
 

@@ -85,12 +85,17 @@ impl Wanted {
         c.ports.push(local);
         c.queues.clone_from(&self.queues);
         c.limits = n.limits;
-        c.fail_mode = match n.fail_mode {
+        c.fail_mode = self.fail_mode();
+        c
+    }
+
+    /// What happens while no controller is there. Where none is named, there is nobody to wait for.
+    pub fn fail_mode(&self) -> weir_agent::FailMode {
+        match self.plan.nature.fail_mode {
             FailMode::Secure => weir_agent::FailMode::Secure,
             FailMode::Standalone if self.plan.controllers.is_empty() => weir_agent::FailMode::Plain,
             FailMode::Standalone => weir_agent::FailMode::Standalone { after: self.alone_after() },
-        };
-        c
+        }
     }
 
     /// Three signs of life missed, as long as a dead controller takes to be found dead.
