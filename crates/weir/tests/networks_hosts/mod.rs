@@ -1,6 +1,6 @@
 //! Physical nodes that labs call differently, that two hosts are one of, and that do not answer.
 
-use super::networks_moves::address;
+use super::networks_moves::addresses;
 use super::run_daemon::Daemon;
 use super::{Supervisor, names, text};
 use rustix::process::Signal;
@@ -18,18 +18,18 @@ fn network(name: &str, host: &str, vlan: u32, more: &str) -> String {
     )
 }
 
-/// Physical nodes, each behind a name that can be taken away; `first` numbers their addresses.
+/// Physical nodes, each behind a name that can be taken away.
 struct World {
     s: Supervisor,
     all: Vec<Daemon>,
-    first: u8,
+    at: [String; 3],
 }
 
 impl World {
-    fn new(n: usize, first: u8) -> Self {
+    fn new(n: usize) -> Self {
         let s = Supervisor { dir: tempfile::tempdir().unwrap(), hosts: String::new() };
         let all: Vec<Daemon> = (0..n).map(|_| Daemon::start(PORTS, &[])).collect();
-        let w = Self { s, all, first };
+        let w = Self { s, all, at: addresses() };
         (0..n).for_each(|i| w.connect(i));
         w
     }
@@ -45,7 +45,7 @@ impl World {
     /// `[[host]]`s of these, by `name`.
     fn hosts(&self, of: &[usize], name: &str) -> String {
         let host = |i: &usize| {
-            let at = address(self.first + u8::try_from(*i).unwrap());
+            let at = &self.at[*i];
             format!("[[host]]\nname = '{name}{i}'\napi = 'unix:h{i}.sock'\ntunnel = '{at}'\n")
         };
         of.iter().map(host).collect()
@@ -60,7 +60,7 @@ impl World {
 
 #[test]
 fn a_host_that_is_renamed_keeps_its_networks_and_no_two_are_one() {
-    let mut w = World::new(2, 70);
+    let mut w = World::new(2);
     let red = |host: &str| network("red", host, 10, "");
     w.s.hosts = w.hosts(&[0], "h");
     w.s.apply(&red("h0"));
@@ -103,7 +103,7 @@ fn a_host_that_is_renamed_keeps_its_networks_and_no_two_are_one() {
 
 #[test]
 fn a_dead_host_keeps_up_nobody_and_is_taken_out() {
-    let mut w = World::new(3, 74);
+    let mut w = World::new(3);
     w.s.hosts = w.hosts(&[0, 1, 2], "h");
     let rule = "rule = [{ match = 'in_port=a', actions = 'output:b' }]";
     let listens = "openflow = { listen = ['ptcp:0'] }";
@@ -168,7 +168,7 @@ fn a_dead_host_keeps_up_nobody_and_is_taken_out() {
 
 #[test]
 fn what_comes_back_after_it_was_given_up_is_taken_away() {
-    let mut w = World::new(3, 78);
+    let mut w = World::new(3);
     w.s.hosts = w.hosts(&[0, 1, 2], "h");
     w.s.apply(&(network("red", "h0", 10, "") + &network("blue", "h1", 20, "")));
     w.s.ask(&["net", "migrate", "red", "s1", "--to", "h1"]);
@@ -200,7 +200,7 @@ fn what_comes_back_after_it_was_given_up_is_taken_away() {
 
 #[test]
 fn what_was_given_up_is_made_again_when_its_host_is_back() {
-    let mut w = World::new(1, 86);
+    let mut w = World::new(1);
     w.s.hosts = w.hosts(&[0], "h");
     w.s.apply(&(network("red", "h0", 10, "") + &network("blue", "h0", 20, "")));
     let give_up = |w: &World| {
@@ -235,7 +235,7 @@ fn what_was_given_up_is_made_again_when_its_host_is_back() {
 /// what the other has stays.
 #[test]
 fn a_dead_hosts_name_is_not_what_it_had() {
-    let mut w = World::new(2, 82);
+    let mut w = World::new(2);
     let (red, blue) =
         (|host: &str| network("red", host, 10, ""), |host: &str| network("blue", host, 20, ""));
     w.s.hosts = w.hosts(&[0, 1], "h");

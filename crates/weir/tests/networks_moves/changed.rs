@@ -12,7 +12,7 @@ const OTHER: &str = "[[network]]\nname = 'other'\n[[network.node]]\nname = 's1'\
 
 #[test]
 fn what_a_host_that_is_away_can_not_change_is_refused_before_it_is_begun() {
-    let mut w = world(90);
+    let mut w = world();
     w.s.apply(&format!("{PLAIN}{OTHER}"));
     let load = w.load(Duration::from_millis(20));
     w.moved("west");
@@ -41,7 +41,7 @@ fn what_a_host_that_is_away_can_not_change_is_refused_before_it_is_begun() {
 
 #[test]
 fn a_change_on_the_way_that_is_killed_keeps_up_no_other_network() {
-    let mut w = world(100);
+    let mut w = world();
     let gate = Gate::default();
     for (name, d) in [("east", &w.east), ("west", &w.west)] {
         let path = w.s.path(&format!("{name}.door"));

@@ -40,9 +40,9 @@ enum LinkState {
 }
 
 /// Both hosts, a port of one of them with an end at the other, and a controller.
-fn plugged(first: u8, at: usize) -> (World, [String; 2], TcpListener) {
-    let w = world(first);
-    let ends = [address(first), address(first + 1)];
+fn plugged(at: usize) -> (World, [String; 2], TcpListener) {
+    let w = world();
+    let ends = w.ends.clone();
     let d = [&w.east, &w.west][at];
     d.ask(&["port", "add", "e9", &probed(&ends[at], &ends[1 - at])]);
     plug(&w, &ends, at);
@@ -60,7 +60,7 @@ fn pull(w: &World, at: usize) {
 
 #[test]
 fn a_switch_that_is_away_hears_of_links_at_home() {
-    let (w, ends, listener) = plugged(80, 0);
+    let (w, ends, listener) = plugged(0);
     let at = listener.local_addr().unwrap().to_string();
     w.s.apply(&SWITCH.replace("CONTROLLER", &at).replace("'e2'", "'e9'"));
     let mut c = Peer::accept(&listener);
@@ -116,7 +116,7 @@ fn a_switch_that_is_away_hears_of_links_at_home() {
 #[test]
 fn a_switch_hears_of_the_links_of_its_ports_on_other_hosts() {
     for fabric in ["{}", "{ probe_ms = 20 }"] {
-        let (w, ends, listener) = plugged(84, 1);
+        let (w, ends, listener) = plugged(1);
         let at = listener.local_addr().unwrap().to_string();
         let lab = SWITCH.replace("CONTROLLER", &at).replace("'e2'", "'west:e9'");
         let lab = format!("[[link]]\nbetween = ['east', 'west']\n{lab}fabric = {fabric}\n");

@@ -18,7 +18,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weir_openflow::model::{
     Action, AsyncConfig, Field, FlowCommand, FlowMod, Instruction, Match, Message, Part, Port,
@@ -26,9 +26,15 @@ use weir_openflow::model::{
 };
 
 /// Addresses of this machine that no other test has.
-pub fn address(n: u8) -> String {
+pub fn addresses<const N: usize>() -> [String; N] {
+    // Tests of one process run side by side.
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
     let pid = std::process::id();
-    format!("127.{}.{}.{n}", 64 + (pid >> 8 & 63), pid & 255)
+    let first = NEXT.fetch_add(N, Ordering::Relaxed);
+    std::array::from_fn(|i| {
+        let n = u8::try_from(first + i).expect("more addresses than a block has");
+        format!("127.{}.{}.{n}", 64 + (pid >> 8 & 63), pid & 255)
+    })
 }
 
 const PORT: u16 = 4789;
@@ -41,8 +47,9 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(n: u8, vni: u32, to: &str) -> Self {
-        let socket = UdpSocket::bind((address(n), PORT)).unwrap();
+    fn new(vni: u32, to: &str) -> Self {
+        let [at] = addresses();
+        let socket = UdpSocket::bind((at, PORT)).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         // A test that is put aside for a while loses nothing.
         let forced = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 16 << 20);
@@ -194,27 +201,29 @@ struct World {
     west: Daemon,
     s: Supervisor,
     wires: Option<(Wire, Wire)>,
+    /// Where tunnels of east and west end.
+    ends: [String; 2],
 }
 
-/// Two physical nodes; the ports of one are this test's. `first` numbers this world's addresses.
-fn world(first: u8) -> World {
-    world_by(first, &Authority::new())
+/// Two physical nodes; the ports of one are this test's.
+fn world() -> World {
+    world_by(&Authority::new())
 }
 
-fn world_by(first: u8, ca: &Authority) -> World {
-    let (a, b) = (address(first), address(first + 1));
-    let wires = (Wire::new(first + 2, 1, &a), Wire::new(first + 3, 2, &a));
+fn world_by(ca: &Authority) -> World {
+    let ends: [String; 2] = addresses();
+    let wires = (Wire::new(1, &ends[0]), Wire::new(2, &ends[0]));
     let ports = [("e1", wires.0.device()), ("e2", wires.1.device())];
     let ports: Vec<(&str, &str)> = ports.iter().map(|(n, d)| (*n, d.as_str())).collect();
     let (east, api) = node_by(weir(), "127.0.0.1", &ports, ca);
     let (west, other) = node_by(weir(), "127.0.0.1", &[("w1", "null")], ca);
     let mut s = Supervisor::new(ca, &[("east", &api), ("west", &other)]);
-    for (api, at) in [(&api, a), (&other, b)] {
+    for (api, at) in [&api, &other].into_iter().zip(&ends) {
         s.hosts = s
             .hosts
             .replace(&format!("api = '{api}'\n"), &format!("api = '{api}'\ntunnel = '{at}'\n"));
     }
-    World { east, west, s, wires: Some(wires) }
+    World { east, west, s, wires: Some(wires), ends }
 }
 
 const PLAIN: &str = "[[network]]\nname = 'red'\n[[network.node]]\nname = 's1'\nhost = 'east'\n\
@@ -296,7 +305,7 @@ fn times(reduced: u32, full: u32) -> u32 {
 
 #[test]
 fn soak_a_node_goes_to_another_host_and_back_and_no_frame_is_lost() {
-    let mut w = world(10);
+    let mut w = world();
     w.s.apply(PLAIN);
     let load = w.load(Duration::from_micros(500));
     let mut longest = 0;
@@ -336,7 +345,7 @@ fn soak_a_node_goes_to_another_host_and_back_and_no_frame_is_lost() {
 /// Kills `weir net migrate` at random moments; afterwards the node is at one host or the other, whole.
 #[test]
 fn soak_a_killed_migration_is_finished_or_undone() {
-    let mut w = world(20);
+    let mut w = world();
     w.s.apply(PLAIN);
     let load = w.load(Duration::from_millis(1));
     let begun = Instant::now();
@@ -385,18 +394,18 @@ fn come_through(wires: &(Wire, Wire), n: usize) -> bool {
 }
 
 /// The same with a third node, each asked by a door of the supervisor's that can be shut.
-fn three(first: u8) -> (World, Daemon) {
+fn three() -> (World, Daemon) {
     let ca = Authority::new();
-    let mut w = world_by(first, &ca);
+    let mut w = world_by(&ca);
     let (north, _) = node_by(weir(), "127.0.0.1", &[("w1", "null")], &ca);
     let doors = [("east", &w.east), ("west", &w.west), ("north", &north)].map(|(name, d)| {
         std::os::unix::fs::symlink(d.socket(), w.s.path(&format!("{name}.door"))).unwrap();
         name
     });
-    let addresses = [first, first + 1, first + 4].map(address);
+    let [third] = addresses();
     w.s.hosts = doors
         .iter()
-        .zip(addresses)
+        .zip(w.ends.iter().chain([&third]))
         .map(|(name, at)| {
             format!("[[host]]\nname = '{name}'\napi = 'unix:{name}.door'\ntunnel = '{at}'\n")
         })
@@ -422,7 +431,7 @@ fn comes_again(listener: &TcpListener) -> Peer<std::net::TcpStream> {
 /// A controller that was at a host which the supervisor can't reach any more, and which lives on, goes on where the node does.
 #[test]
 fn controllers_leave_a_host_that_is_cut_off() {
-    let (w, north) = three(90);
+    let (w, north) = three();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap().to_string();
     w.s.apply(&SWITCH.replace("CONTROLLER", &at));
@@ -453,7 +462,7 @@ fn controllers_leave_a_host_that_is_cut_off() {
 /// that was begun anew.
 #[test]
 fn a_node_whose_host_died_goes_on_elsewhere() {
-    let (mut w, north) = three(60);
+    let (mut w, north) = three();
     let wires = w.wires.take().unwrap();
     w.s.apply(PLAIN);
     assert!(come_through(&wires, 20));
@@ -462,10 +471,10 @@ fn a_node_whose_host_died_goes_on_elsewhere() {
     // By another address of the other end, the node being there.
     let lab = |away: &str| PLAIN.replace("ports =", &format!("away = '{away}'\nports ="));
     assert!(w.s.apply(&lab("west")).contains("nothing differs"));
-    w.s.hosts = w.s.hosts.replace(
-        &format!("tunnel = '{}'", address(61)),
-        &format!("tunnel = '{}:4790'", address(61)),
-    );
+    w.s.hosts = w
+        .s
+        .hosts
+        .replace(&format!("tunnel = '{}'", w.ends[1]), &format!("tunnel = '{}:4790'", w.ends[1]));
     let told = w.s.apply(&lab("west"));
     assert!(told.contains("~ red/s1: 2 ways between east and west, by other ends"), "{told}");
     assert!(come_through(&wires, 20), "by the other address");
@@ -556,7 +565,7 @@ fn says(c: &mut Peer<std::net::TcpStream>) -> Vec<Message> {
 
 #[test]
 fn a_controllers_connection_goes_along_with_its_flows() {
-    let mut w = world(30);
+    let mut w = world();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap().to_string();
     w.s.apply(&SWITCH.replace("CONTROLLER", &at));
@@ -630,7 +639,7 @@ fn a_controllers_connection_goes_along_with_its_flows() {
 
 #[test]
 fn a_host_that_refuses_leaves_all_as_it_was() {
-    let mut w = world(40);
+    let mut w = world();
     w.s.apply(PLAIN);
     let load = w.load(Duration::from_millis(1));
     let list = || w.s.ask(&["net", "list", "-o", "toml"]);
@@ -682,7 +691,7 @@ enum End {
 /// connection are whole.
 #[test]
 fn soak_a_migration_that_ends_at_any_step_is_finished_or_undone() {
-    let mut w = world(50);
+    let mut w = world();
     let gate = Gate::default();
     let doors = [("east", &w.east), ("west", &w.west)].map(|(name, d)| {
         let path = w.s.path(&format!("{name}.door"));

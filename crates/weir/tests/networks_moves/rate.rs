@@ -82,7 +82,7 @@ fn told(what: &str, mut all: Vec<u64>) {
 
 #[test]
 fn soak_moves_at_four_fifths_of_the_zero_loss_rate() {
-    let mut w = world(60);
+    let mut w = world();
     w.s.apply(PLAIN);
     let path = |w: &World, to: &str| {
         super::insists(&w.s, &["net", "migrate", "red", "s1", "--path", to]);
