@@ -12,11 +12,11 @@ use std::process::Command;
 const TUNABLES: &str = "GLIBC_TUNABLES";
 /// glibc asks for what it adds to its heap, and for each thread's when it begins, and for blocks that it maps by themselves if these are two
 /// mebibytes or more. So what it adds is 64 MiB at least, which is all that a thread's has; memory that nobody touches is only
-/// reserved. And blocks up to 32 MiB lie there, as they end up doing anyway once such were freed (mallopt(3), `M_MMAP_THRESHOLD`),
-/// with twice that free at an end before it is given back, as there. `bench/peers/lookups.py` reads this, too.
+/// reserved. Blocks from a mebibyte on are mapped by themselves, as `weir_io::give_large_blocks_back` has it for every command
+/// (decision 17), and 64 MiB may lie free at an end before they are given back. `bench/peers/lookups.py` reads this, too.
 const WANTED: &str = concat!(
     "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864:",
-    "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=67108864"
+    "glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=67108864"
 );
 /// The program has started itself: whatever became of the tunables, it does not do so again.
 const ONCE: &str = "WEIR_HUGE_PAGES_ASKED";
