@@ -18,7 +18,7 @@
 //! that they had when it was made, and those whose priority is too low are passed over. Between
 //! [`MANY`] and [`MOST`] rules in [`FEW_PARTS`] parts or more, or with many to a slot, all stand once more in the order of their
 //! ranks ([`Ranked`]): who looks up asks that alone, and the parts serve changes. From [`SOME`] rules on that are more than one tuple and a few rules, or one that says little of many,
-//! an [`Index`] takes the place of all of it, beyond [`MOST`] in fewer than [`SIFTED`](crate::parts::SIFTED) parts only one whose keys have one leaf. It is not made here but by who has the time (`indexing`). What it can't take later
+//! an [`Index`] takes the place of all of it, beyond [`MOST`] in fewer than [`SIFTED`](crate::parts::SIFTED) parts only one whose keys have one leaf, or a grid. It is not made here but by who has the time (`indexing`). What it can't take later
 //! goes to parts beside it, which lookups then ask, too, until another is made. A small table of one tuple,
 //! whose mask has bits for a word and no more, is [`Packed`] beside it: a lookup is the first line of the table and another.
 //! Where a few rules stand beside one tuple, a lookup asks first whether any of these can fit ([`Way::Aside`]).

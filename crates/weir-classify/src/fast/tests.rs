@@ -8,6 +8,7 @@ use crate::linear::Linear;
 use crate::parts::worthwhile;
 
 mod families;
+mod grid;
 mod leaf;
 mod miss;
 mod small;

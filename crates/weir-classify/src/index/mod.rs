@@ -5,12 +5,14 @@
 //! nothing of its table, in some hundredths of a second for ten thousand of them and half a second for a hundred thousand; so
 //! another thread should do it. `cuts` says which leaves a rule belongs to, `leaf` what is done in one, `tree` is the whole.
 //! `walk`, `leaps` and `root` say which leaves a key has, `spine` which rules have a tree of their own, `burst` looks up many keys at a time. Decisions 53 and 56 have what else was tried,
-//! 57, 59, 62, 64 to 67, 71, 77, 78, 80, 84, 89 and 90 what this does. `family`: rules that have one place together.
+//! 57, 59, 62, 64 to 67, 71, 77, 78, 80, 84, 89, 90 and 99 what this does. `family`: rules that have one place together; `grid`: what is there in place of
+//! leaves where rules ask few different things of two fields.
 
 mod burst;
 mod cuts;
 mod drafted;
 mod family;
+mod grid;
 mod leaf;
 mod leaps;
 mod place;
@@ -29,6 +31,7 @@ use crate::sorted::{BURST, Sorted, gathered};
 use burst::{Each, Same, burst};
 use cuts::Open;
 use family::Kin;
+use grid::Grid;
 use place::{Form, Place};
 use tree::Tree;
 
@@ -46,6 +49,9 @@ const FEW: usize = 32;
 /// Bytes that an index may have for each rule, and beside that.
 const BYTES: usize = 512;
 const SMALL: usize = 64 << 10;
+
+/// Rules from which on there may be a grid.
+const GRID: usize = MOST;
 
 /// All rules of a table, to make an index of.
 #[derive(Debug)]
@@ -134,6 +140,9 @@ impl Draft {
         if let Some(parts) = parts.take_if(|p| !p.are_some()) {
             return self.made(Made::Parts, None, parts);
         }
+        if let Some(grid) = self.grid().filter(|_| parts.is_none()).filter(|g| g.is_worth(len)) {
+            return self.made(Made::of(Some(grid)), Some(Wanted::Index), Parts::default());
+        }
         // One leaf a key, if there is a way; rules by rank, or few parts, are better than several. Else rules by themselves tell
         // leaves apart better than families do, unless that takes twice as many places.
         let (tried, ways): (_, &[_]) = match self.wanted {
@@ -174,6 +183,19 @@ impl Draft {
     #[cfg(test)]
     pub(crate) fn make_by_families(self) -> Drafted {
         self.make_first(&[(Together::Families, Open::Both), (Together::Families, Open::OrApart)])
+    }
+    /// One by classes on two axes, if there can be one.
+    #[cfg(test)]
+    pub(crate) fn make_by_grid(mut self) -> Drafted {
+        self.sort_out();
+        let grid = match &self.rules {
+            Rules::Narrow(form, rules) => Grid::new(self.vectors, *form, rules),
+            Rules::Wide(..) => None,
+        };
+        match grid.map(Box::new).map(Index::Grid) {
+            None => self.make_by_rows(),
+            grid => self.made(Made::of(grid), Some(Wanted::Index), Parts::default()),
+        }
     }
     /// The first of these that there can be.
     #[cfg(test)]
@@ -237,6 +259,15 @@ impl Draft {
             _ => false,
         }
     }
+    /// One by classes on two axes, of many rules.
+    fn grid(&self) -> Option<Index> {
+        match &self.rules {
+            Rules::Narrow(form, rules) if rules.len() >= GRID => {
+                Grid::new(self.vectors, *form, rules).map(Box::new).map(Index::Grid)
+            }
+            _ => None,
+        }
+    }
     fn index(&self, kin: Together, open: Open) -> Option<Index> {
         let v = self.vectors;
         match &self.rules {
@@ -274,6 +305,10 @@ fn once<const W: usize>(rules: &mut Vec<Place<W>>) {
     rules.dedup_by_key(|r| r.rank);
 }
 
+/// Kinds of indexes: trees' ways, of both widths, and grids.
+const KINDS: usize = GRIDS + 1;
+const GRIDS: usize = 2 * tree::KINDS;
+
 /// Bytes of an index up to which way its tree has: what lookups read of it first, and all of it where it has one leaf of few places.
 const READ: usize = 16 + std::mem::offset_of!(Tree<WIDE>, way);
 const _: () =
@@ -303,13 +338,15 @@ fn some<'a, const W: usize>(
 pub(crate) enum Index {
     Narrow(Tree<NARROW>),
     Wide(Tree<WIDE>),
+    Grid(Box<Grid>),
 }
 
 macro_rules! each {
-    ($index:expr, $tree:ident => $do:expr) => {
+    ($index:expr, $tree:ident => $do:expr, $grid:ident => $by_grid:expr) => {
         match $index {
             Index::Narrow($tree) => $do,
             Index::Wide($tree) => $do,
+            Index::Grid($grid) => $by_grid,
         }
     };
 }
@@ -320,17 +357,17 @@ impl Index {
     /// First half of a lookup: asks for what the second reads.
     #[inline]
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
-        each!(self, t => t.probe(v, key))
+        each!(self, t => t.probe(v, key), g => g.probe(key))
     }
     /// Second half: rank and id of the winner for `key`.
     #[inline]
     pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<(u64, RuleId)> {
-        each!(self, t => t.resolve(v, key, probe))
+        each!(self, t => t.resolve(v, key, probe), g => g.resolve(v, key))
     }
     /// The winner for each key.
     #[inline(always)]
     pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
-        each!(self, t => t.lookup_all(v, keys, found));
+        each!(self, t => t.lookup_all(v, keys, found), g => g.lookup_all(v, keys, found));
     }
     /// Asks for what a burst reads of it first.
     #[inline(always)]
@@ -346,7 +383,7 @@ impl Index {
     ) {
         each!(self, tree => {
             burst::<_, _, BURST, _>(v, Same { tree, keys }, found);
-        });
+        }, grid => grid.lookup_all(v, keys, found));
     }
     /// Rank and id of the winner for each of the keys in the index beside it; up to [`BURST`] of them.
     pub(crate) fn lookup_several<'a>(
@@ -354,34 +391,56 @@ impl Index {
         asked: &[(&'a Self, &'a FlowKey)],
         found: &mut [Option<(u64, RuleId)>],
     ) {
-        let mut kinds = Sorted::<{ 2 * tree::KINDS }>::default();
+        let mut kinds = Sorted::<KINDS>::default();
         for (i, (index, _)) in asked.iter().enumerate().take(BURST) {
-            let wide = usize::from(matches!(index, Self::Wide(_)));
-            kinds.add(wide * tree::KINDS + each!(index, t => t.way().kind()), i);
+            kinds.add(index.kind(), i);
+        }
+        let grid = |i: usize| match asked.get(i)? {
+            (Self::Grid(grid), key) => Some((&**grid, *key)),
+            _ => None,
+        };
+        if let Some((some, count)) = gathered(kinds.of(GRIDS).filter_map(grid)) {
+            let mut own = [None; BURST];
+            grid::lookup_several(v, some.get(..count).unwrap_or_default(), &mut own);
+            for (own, place) in own.into_iter().zip(kinds.of(GRIDS)) {
+                found.get_mut(place).into_iter().for_each(|f| *f = own);
+            }
         }
         for kind in 0..tree::KINDS {
             let narrow = |index: &'a Self| match index {
                 Self::Narrow(tree) => Some(tree),
-                Self::Wide(_) => None,
+                Self::Wide(_) | Self::Grid(_) => None,
             };
             let wide = |index: &'a Self| match index {
-                Self::Narrow(_) => None,
+                Self::Narrow(_) | Self::Grid(_) => None,
                 Self::Wide(tree) => Some(tree),
             };
             some(v, asked, kinds.of(kind), narrow, found);
             some(v, asked, kinds.of(tree::KINDS + kind), wide, found);
         }
     }
+    /// Which of the [`KINDS`]: those of one are asked together.
+    fn kind(&self) -> usize {
+        match self {
+            Self::Narrow(tree) => tree.way().kind(),
+            Self::Wide(tree) => tree::KINDS + tree.way().kind(),
+            Self::Grid(_) => GRIDS,
+        }
+    }
     /// Adds a rule that is not there. False where it has no room for it; then it is nowhere.
     pub(crate) fn insert(&mut self, v: Vectors, rank: u64, id: RuleId, m: &Match) -> bool {
         let words = words_of(m.mask());
-        each!(self, t => t.form().has(words) && t.insert(v, &t.form().place(rank, id, m)))
+        each!(self, t => t.form().has(words) && t.insert(v, &t.form().place(rank, id, m)),
+            g => g.form().has(words) && g.insert(&g.form().place(rank, id, m)))
     }
     /// The rule that asks just this: its rank and id.
     pub(crate) fn find(&self, v: Vectors, m: &Match, which: Which) -> Option<(u64, RuleId)> {
         let words = words_of(m.mask());
         each!(self, t => match t.form().has(words) {
             true => t.find(v, &t.form().place(0, RuleId(0), m).asks, which),
+            false => None,
+        }, g => match g.form().has(words) {
+            true => g.find(&g.form().place(0, RuleId(0), m).asks, which),
             false => None,
         })
     }
@@ -391,19 +450,22 @@ impl Index {
         each!(self, t => match t.form().has(words) {
             true => t.remove(v, &t.form().place(0, RuleId(0), m).asks, which),
             false => None,
+        }, g => match g.form().has(words) {
+            true => g.remove(&g.form().place(0, RuleId(0), m).asks, which),
+            false => None,
         })
     }
     /// Whether every key has one leaf, of so few that they lie in the caches that a flow would lie in.
     pub(crate) fn asks_one_of_few(&self) -> bool {
-        each!(self, t => t.has_walk() && t.leaves() <= FEW)
+        each!(self, t => t.has_walk() && t.leaves() <= FEW, _g => false)
     }
     /// Whether so many have gone that another would be better.
     pub(crate) fn is_sparse(&self) -> bool {
-        each!(self, t => t.is_sparse())
+        each!(self, t => t.is_sparse(), g => g.is_sparse())
     }
     /// Whether changes would scatter its families soon, so that it would be made again and again.
     fn would_scatter(&self) -> bool {
-        each!(self, t => t.would_scatter())
+        each!(self, t => t.would_scatter(), _g => false)
     }
     /// Whether it may have the memory that it takes, for so many rules.
     pub(crate) fn is_worth(&self, rules: usize) -> bool {
@@ -412,37 +474,42 @@ impl Index {
     /// Whether it has one leaf, of few places.
     #[cfg(test)]
     pub(crate) fn is_narrow(&self) -> bool {
-        each!(self, t => matches!(t.way(), tree::Way::One))
+        each!(self, t => matches!(t.way(), tree::Way::One), _g => false)
     }
     /// Number of rules.
     pub(crate) fn len(&self) -> usize {
-        each!(self, t => t.len())
+        each!(self, t => t.len(), g => g.len())
     }
     /// Calls `f` for every rule that stands in this leaf before all others, with its rank.
     pub(crate) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
         each!(self, t => t.each_of(leaf, &mut |p| {
             let (matcher, priority) = (t.form().matcher(&p.asks), (p.rank >> 32) as u32);
             f(p.rank, &Rule { matcher, priority, id: RuleId(p.id as u32) });
-        }));
+        }), g => g.each_of(leaf, f));
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
-        each!(self, t => t.rerank(f));
+        each!(self, t => t.rerank(f), g => g.rerank(f));
+    }
+    /// Whether it is by classes on two axes.
+    #[cfg(test)]
+    pub(crate) fn is_grid(&self) -> bool {
+        matches!(self, Self::Grid(_))
     }
     /// Trees that each key has a leaf in.
     #[cfg(test)]
     pub(crate) fn trees(&self) -> usize {
-        each!(self, t => t.trees().count())
+        each!(self, t => t.trees().count(), _g => 1)
     }
     /// Lines of eight that families have.
     #[cfg(test)]
     pub(crate) fn eights(&self) -> usize {
-        each!(self, t => t.families().eights())
+        each!(self, t => t.families().eights(), _g => 0)
     }
     /// Places that are taken, in all leaves.
     #[cfg(test)]
     pub(crate) fn places(&self) -> usize {
-        each!(self, t => t.places())
+        each!(self, t => t.places(), g => g.len())
     }
     /// What a change of a rule writes to, about: the leaves in which it stands, if it takes them; else a place beside, when
     /// leaves have been counted.
@@ -451,12 +518,15 @@ impl Index {
         each!(self, t => match t.form().has(words) {
             true => t.writes(&t.form().place(0, RuleId(0), m)),
             false => 1,
+        }, g => match g.form().has(words) {
+            true => g.writes(&g.form().place(0, RuleId(0), m).asks),
+            false => 1,
         })
     }
     pub(crate) fn leaves(&self) -> usize {
-        each!(self, t => t.leaves())
+        each!(self, t => t.leaves(), g => g.leaves())
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        each!(self, t => t.heap_bytes())
+        each!(self, t => t.heap_bytes(), g => g.heap_bytes())
     }
 }

@@ -111,6 +111,18 @@ impl<T: Together> Lanes for Avx2<T> {
         }
     }
     #[inline(always)]
+    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
+        let (mask, value) = (load(self, mask), load(self, value));
+        // SAFETY: AVX2 is there where a value of this type is.
+        unsafe {
+            let key = _mm256_set1_epi64x(key as i64);
+            let low = _mm256_cmpeq_epi64(_mm256_and_si256(key, mask[0]), value[0]);
+            let high = _mm256_cmpeq_epi64(_mm256_and_si256(key, mask[1]), value[1]);
+            let low = _mm256_movemask_pd(_mm256_castsi256_pd(low)) as u32;
+            low | (_mm256_movemask_pd(_mm256_castsi256_pd(high)) as u32) << 4
+        }
+    }
+    #[inline(always)]
     fn nonzero(self, row: Self::Row) -> u32 {
         // SAFETY: AVX2 is there where a value of this type is.
         unsafe {

@@ -62,6 +62,11 @@ pub(crate) trait Lanes: Copy {
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
         word_by_word(key, mask, value)
     }
+    /// Which of eight rules a word of a key is what they ask of it: a bit each.
+    #[inline(always)]
+    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
+        one_of_each(key, mask, value)
+    }
 }
 
 /// Words that are compared one by one.
@@ -94,6 +99,12 @@ fn word_by_word<const W: usize>(key: &[u64; 8], mask: &[u64; W], value: &[u64; W
         differ |= (key[i % 8] & mask[i]) ^ value[i];
     }
     differ == 0
+}
+
+#[inline(always)]
+fn one_of_each(key: u64, mask: &Line, value: &Line) -> u32 {
+    let each = mask.0.iter().zip(&value.0).enumerate();
+    each.fold(0, |bits, (i, (m, v))| bits | u32::from(key & m == *v) << i)
 }
 
 /// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
@@ -342,6 +353,17 @@ impl<E: Extension> Lanes for Avx512<E> {
         unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
     }
     #[inline(always)]
+    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
+        unsafe {
+            let mask = _mm512_load_si512(mask.0.as_ptr().cast());
+            let value = _mm512_load_si512(value.0.as_ptr().cast());
+            let asked = _mm512_and_si512(_mm512_set1_epi64(key as i64), mask);
+            u32::from(_mm512_cmpeq_epi64_mask(asked, value))
+        }
+    }
+    #[inline(always)]
     fn store(self, row: Self::Row) -> Line {
         let mut out = Line::default();
         // SAFETY: AVX-512 F is there where a value of this type is; a line is 64 bytes, aligned.
@@ -498,6 +520,24 @@ mod tests {
         }
 
         /// Windows are picked the same way by all, and rules fit the same keys.
+        #[test]
+        fn rules_that_a_word_fits(key: u64, masks: [u64; 8], others: [u64; 8], fit: [bool; 8]) {
+            struct Fits(u64, Line, Line);
+            impl Work for Fits {
+                type Out = u32;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> u32 {
+                    lanes.fits_each(self.0, &self.1, &self.2)
+                }
+            }
+            let of = |i: usize| if fit[i] { key } else { others[i] };
+            let values: [u64; 8] = std::array::from_fn(|i| of(i) & masks[i]);
+            let want = one_of_each(key, &Line(masks), &Line(values));
+            for v in Vectors::available() {
+                prop_assert_eq!(with_vectors(v, Fits(key, Line(masks), Line(values))), want);
+            }
+        }
+
         #[test]
         fn picks_and_fits(
             key: [u64; 8],

@@ -1,0 +1,151 @@
+//! Lookups in grids, many at a time: in passes, of which each asks for what the next reads. Keys may be one table's or many tables'.
+//!
+//! Called by `grid` alone.
+
+use super::lists::{Best, Key};
+use super::{Grid, W};
+use crate::index::burst::Told;
+use crate::index::place::Words;
+use crate::key::FlowKey;
+use crate::rule::RuleId;
+use crate::simd::{Lanes, Vectors, Work, with_vectors};
+use crate::sorted::BURST;
+use std::borrow::Borrow;
+
+/// What a burst asks: at each place a grid and a key.
+trait Asking {
+    fn len(&self) -> usize;
+    fn grid(&self, i: usize) -> &Grid;
+    fn key(&self, i: usize) -> &FlowKey;
+}
+
+/// Keys of one table.
+pub(super) struct Same<'a, K> {
+    pub(super) grid: &'a Grid,
+    pub(super) keys: &'a [K],
+}
+
+impl<K: Borrow<FlowKey>> Asking for Same<'_, K> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+    #[inline(always)]
+    fn grid(&self, _: usize) -> &Grid {
+        self.grid
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        self.keys[i].borrow()
+    }
+}
+
+/// Keys of many.
+struct Each<'a>(&'a [(&'a Grid, &'a FlowKey)]);
+
+impl Asking for Each<'_> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    #[inline(always)]
+    fn grid(&self, i: usize) -> &Grid {
+        self.0[i].0
+    }
+    #[inline(always)]
+    fn key(&self, i: usize) -> &FlowKey {
+        self.0[i].1
+    }
+}
+
+/// Rank and id of the winner for each of the keys in the grid beside it; up to [`BURST`] of them.
+pub(in crate::index) fn lookup_several(
+    v: Vectors,
+    asked: &[(&Grid, &FlowKey)],
+    found: &mut [Option<(u64, RuleId)>],
+) {
+    with_vectors(v, Burst { asked: Each(asked), found });
+}
+
+/// One lookup.
+pub(super) struct One<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) key: &'a FlowKey,
+}
+
+impl Work for One<'_> {
+    type Out = Option<(u64, RuleId)>;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+        let Self { grid, key } = self;
+        let mut at = grid.place(&grid.form.words_for_bits::<W>(key));
+        at.first = grid.cells.first(lanes, at.cell, at.key);
+        grid.best(lanes, &at).map(|b| (b.rank, b.id))
+    }
+}
+
+/// Where a key is, and what of it is compared.
+#[derive(Clone, Copy, Default)]
+pub(super) struct At {
+    pub(super) key: Key,
+    pub(super) cell: usize,
+    pub(super) across: u16,
+    pub(super) down: u16,
+    /// It is not what all rules ask.
+    pub(super) is_other: bool,
+    /// The first of its cell's rules that it fits.
+    pub(super) first: usize,
+}
+
+/// At most [`BURST`] lookups.
+pub(super) struct Burst<'a, A, T> {
+    pub(super) asked: A,
+    pub(super) found: &'a mut [Option<T>],
+}
+
+impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
+    type Out = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let Self { asked, found } = self;
+        let n = asked.len().min(BURST);
+        let mut all = [At::default(); BURST];
+        for (i, at) in all.iter_mut().enumerate().take(n) {
+            let grid = asked.grid(i);
+            *at = grid.place(&grid.form.words_for_bits::<W>(asked.key(i)));
+            grid.cells.prefetch(at.cell);
+        }
+        for (i, at) in all.iter().enumerate().take(n) {
+            asked.grid(i).cells.prefetch_rules(at.cell);
+        }
+        for (i, at) in all.iter_mut().enumerate().take(n) {
+            at.first = asked.grid(i).cells.first(lanes, at.cell, at.key);
+        }
+        for (i, (at, found)) in all.iter().zip(found).enumerate().take(n) {
+            *found = asked.grid(i).best(lanes, at).map(|b| T::of(b.rank, b.id));
+        }
+    }
+}
+
+/// Tiles that a lookup looks at.
+pub(super) struct Tiles<'a> {
+    pub(super) grid: &'a Grid,
+    pub(super) key: Words,
+}
+
+impl Work for Tiles<'_> {
+    type Out = usize;
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) -> usize {
+        let grid = self.grid;
+        let at = grid.place(&self.key);
+        let mut tiles = grid.cells.tiles(lanes, at.cell, at.key, Best::NONE);
+        let mut best = grid.cells.told(grid.cells.first(lanes, at.cell, at.key));
+        let lists = [(&grid.columns, at.across), (&grid.rows, at.down), (&grid.others, 0)];
+        for (of, list) in lists {
+            tiles += of.tiles(lanes, usize::from(list), at.key, best);
+            best = of.best(lanes, usize::from(list), at.key, best);
+        }
+        tiles
+    }
+}

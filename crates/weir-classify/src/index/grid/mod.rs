@@ -1,0 +1,390 @@
+//! A table's rules by classes of keys on two axes: for tables whose rules ask few different things of two halves of a word, such as
+//! of source and destination address, and tell apart by the rest what has both.
+//!
+//! Called by `index` alone. A key is of one class on each axis (`axis`), and its rules are in four lists (`lists`): that of the cell where both
+//! meet, whose rules ask so much that they are in few cells; those of its column and of its row, whose rules ask little of one axis; and one
+//! of rules that ask little of both. Of a cell's rules lookups compare the rest alone.
+//!
+//! **How it changes.** A rule is put into its lists or taken out, in order, so that none is ever late. What asks of an axis what no rule asked when it
+//! was made, or of another word anything else than all do, or finds a list full, is refused.
+//!
+//! **What it costs.** Lookup: of each axis up to four bytes of nodes which all keys share, a line of a cell, and for every eight of its rules
+//! two lines, up to the first that fits; columns, rows and the last list lie in near caches, and are left as soon as they have nothing
+//! better. Change: up to [`CELLS`] cells, [`LISTS`] columns or rows, or one list. Memory: 256 bytes for eight rules of a list, 8 a cell.
+//! Worst case: four lists of [`lists::MOST`] rules, compared eight at a time. Decision 99.
+
+mod axis;
+mod burst;
+mod lists;
+
+use super::Which;
+use super::burst::Told;
+use super::place::{Asks, Form, Place, Words, some_keys};
+use crate::key::FlowKey;
+use crate::rule::{Rule, RuleId};
+use crate::simd::{Lanes, Vectors, with_vectors};
+use crate::sorted::BURST;
+use axis::{Asked, Axis};
+use burst::{At, Burst, One, Same, Tiles};
+use lists::{Best, Compared, Key, Known, Lists, NOBODY, Row};
+use std::borrow::Borrow;
+use std::cmp::Reverse;
+
+pub(super) use burst::lookup_several;
+
+/// Words of the key that rules may look at.
+const W: usize = super::NARROW;
+
+/// Cells that a rule may be in, and columns or rows.
+const CELLS: usize = 16;
+const LISTS: usize = 64;
+/// Cells in all, and of how many rules.
+const ALL: usize = 1 << 16;
+/// Keys by which it is found out what lookups take, and tiles that they may look at, on average.
+const KEYS: usize = 512;
+const TILES: usize = 24;
+/// Cells that are copied at a time.
+const COPIED: usize = 64;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub(crate) struct Grid {
+    form: Form,
+    /// The axes' word, and the one that is compared.
+    axes: usize,
+    rest: usize,
+    /// What all rules ask of the others.
+    common: Asks<W>,
+    across: Axis,
+    down: Axis,
+    cells: Lists,
+    columns: Lists,
+    rows: Lists,
+    /// One.
+    others: Lists,
+    len: usize,
+    made_of: usize,
+}
+
+/// The lists that a rule is in.
+enum Home<'a> {
+    /// These columns of these rows.
+    Cells(&'a [u16], &'a [u16]),
+    Columns(&'a [u16]),
+    Rows(&'a [u16]),
+    Others,
+}
+
+/// Halves of a word: the upper is across.
+fn halves(word: u64) -> [u32; 2] {
+    [(word >> 32) as u32, word as u32]
+}
+
+/// What a rule asks of the halves of a word.
+fn asked(asks: &Asks<W>, word: usize) -> [Asked; 2] {
+    let of = |words: &[u64; W]| halves(words.get(word).copied().unwrap_or(0));
+    let (mask, value) = (of(&asks.mask), of(&asks.value));
+    [0, 1].map(|i| Asked { mask: mask[i], value: value[i] })
+}
+
+/// What a rule asks of a word; nothing of one that there is not.
+fn word(asks: &Asks<W>, word: usize) -> lists::Asks {
+    let of = |words: &[u64; W]| words.get(word).copied().unwrap_or(0);
+    lists::Asks { mask: of(&asks.mask), value: of(&asks.value) }
+}
+
+impl Grid {
+    /// Of these rules, the best first; none where they have no such axes, or where lookups would look at many of them.
+    pub(super) fn new(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
+        let one = rules.first()?.asks;
+        let differ: Vec<usize> =
+            (0..W).filter(|w| rules.iter().any(|r| word(&r.asks, *w) != word(&one, *w))).collect();
+        // Of the words that rules differ in, one has the axes and the other is compared.
+        let ways = match *differ.as_slice() {
+            [axes] => vec![(axes, W)],
+            [one, other] => vec![(one, other), (other, one)],
+            _ => return None,
+        };
+        let of = |(axes, rest)| Self::by(form, rules, axes, rest);
+        ways.into_iter().find_map(of).filter(|g| g.takes_few(v, rules))
+    }
+    fn by(form: Form, rules: &[Place<W>], axes: usize, rest: usize) -> Option<Self> {
+        let axis = |i: usize| Axis::new(rules.iter().map(|r| asked(&r.asks, axes)[i]));
+        let (across, down) = (axis(0)?, axis(1)?);
+        let (width, height) = (across.count(), down.count());
+        if width * height > ALL.min(4 * rules.len()) {
+            return None;
+        }
+        let mut common = rules.first()?.asks;
+        for word in [axes, rest] {
+            common.mask.get_mut(word).into_iter().for_each(|m| *m = 0);
+            common.value.get_mut(word).into_iter().for_each(|v| *v = 0);
+        }
+        let none = |compared, lists| Lists::new(compared, &vec![Vec::new(); lists]);
+        let mut grid = Self {
+            form,
+            axes,
+            rest,
+            common,
+            across,
+            down,
+            cells: none(Compared::Rest, width * height)?,
+            columns: none(Compared::Both, width)?,
+            rows: none(Compared::Both, height)?,
+            others: none(Compared::Both, 1)?,
+            len: rules.len(),
+            made_of: rules.len(),
+        };
+        let mut all = [width * height, width, height, 1].map(|n| vec![Vec::new(); n]);
+        let mut sorted: Vec<&Place<W>> = rules.iter().collect();
+        sorted.sort_unstable_by_key(|r| Reverse(r.rank));
+        for rule in sorted {
+            let row = grid.row(&rule.asks, rule.rank, RuleId(rule.id as u32))?;
+            let home = grid.home(row.known.asked)?;
+            grid.each_list(&home, |kind, list| {
+                all.get_mut(kind)
+                    .and_then(|l| l.get_mut(list))
+                    .into_iter()
+                    .for_each(|l| l.push(row));
+            });
+        }
+        let [cells, columns, rows, others] = &all;
+        grid.cells = Lists::new(Compared::Rest, cells)?;
+        grid.columns = Lists::new(Compared::Both, columns)?;
+        grid.rows = Lists::new(Compared::Both, rows)?;
+        grid.others = Lists::new(Compared::Both, others)?;
+        Some(grid)
+    }
+    /// Whether lookups look at few tiles.
+    fn takes_few(&self, v: Vectors, rules: &[Place<W>]) -> bool {
+        let rules: Vec<_> = rules.iter().map(|r| &r.asks).enumerate().collect();
+        let keys = some_keys(&rules, KEYS);
+        let tiles = |key| with_vectors(v, Tiles { grid: self, key: Words::new(key) });
+        keys.iter().map(tiles).sum::<usize>() <= TILES * keys.len()
+    }
+
+    /// A rule's row, if it can have one.
+    fn row(&self, asks: &Asks<W>, rank: u64, id: RuleId) -> Option<Row> {
+        let is_common = (0..W)
+            .filter(|w| ![self.axes, self.rest].contains(w))
+            .all(|w| word(asks, w) == word(&self.common, w));
+        let [across, down] = asked(asks, self.axes);
+        let asked = [self.across.number(across)?, self.down.number(down)?];
+        let known = Known { rank, id: id.0, asked };
+        let row = Row { known, axes: word(asks, self.axes), rest: word(asks, self.rest) };
+        is_common.then_some(row)
+    }
+    /// Where rules are that ask these of the axes.
+    fn home(&self, asked: [u16; 2]) -> Option<Home<'_>> {
+        let (across, down) = (self.across.asked(asked[0])?.1, self.down.asked(asked[1])?.1);
+        Some(match (across.len(), down.len()) {
+            (x, y) if x * y <= CELLS => Home::Cells(across, down),
+            (x, y) if x <= y && x <= LISTS => Home::Columns(across),
+            (_, y) if y <= LISTS => Home::Rows(down),
+            (x, _) if x <= LISTS => Home::Columns(across),
+            _ => Home::Others,
+        })
+    }
+    /// Calls `f` with the kind and the number of each list.
+    fn each_list(&self, home: &Home<'_>, mut f: impl FnMut(usize, usize)) {
+        match home {
+            Home::Cells(across, down) => {
+                for x in *across {
+                    down.iter().for_each(|y| f(0, self.cell(usize::from(*x), usize::from(*y))));
+                }
+            }
+            Home::Columns(across) => across.iter().for_each(|x| f(1, usize::from(*x))),
+            Home::Rows(down) => down.iter().for_each(|y| f(2, usize::from(*y))),
+            Home::Others => f(3, 0),
+        }
+    }
+    /// The first of a rule's lists: its kind and number.
+    fn first(&self, asked: [u16; 2]) -> Option<(usize, usize)> {
+        let mut first = None;
+        self.each_list(&self.home(asked)?, |kind, list| {
+            first.get_or_insert((kind, list));
+        });
+        first
+    }
+    /// The lists of a rule, of one kind.
+    fn lists_of(&self, asked: [u16; 2]) -> Option<(usize, Vec<usize>)> {
+        let (mut of, mut lists) = (0, Vec::with_capacity(LISTS));
+        self.each_list(&self.home(asked)?, |kind, list| {
+            of = kind;
+            lists.push(list);
+        });
+        Some((of, lists))
+    }
+    #[inline(always)]
+    fn cell(&self, across: usize, down: usize) -> usize {
+        across * self.down.count() + down
+    }
+    fn kind(&self, kind: usize) -> &Lists {
+        match kind {
+            0 => &self.cells,
+            1 => &self.columns,
+            2 => &self.rows,
+            _ => &self.others,
+        }
+    }
+    fn kind_mut(&mut self, kind: usize) -> &mut Lists {
+        match kind {
+            0 => &mut self.cells,
+            1 => &mut self.columns,
+            2 => &mut self.rows,
+            _ => &mut self.others,
+        }
+    }
+
+    pub(super) fn form(&self) -> &Form {
+        &self.form
+    }
+    /// Adds a rule that is not there. False where it can't have it; then it is nowhere.
+    pub(super) fn insert(&mut self, place: &Place<W>) -> bool {
+        let Some(row) = self.row(&place.asks, place.rank, RuleId(place.id as u32)) else {
+            return false;
+        };
+        let Some((kind, lists)) = self.lists_of(row.known.asked) else { return false };
+        let of = self.kind_mut(kind);
+        let Some(full) = lists.iter().position(|list| !of.insert(*list, &row)) else {
+            self.len += 1;
+            return true;
+        };
+        for list in lists.iter().take(full) {
+            of.remove(*list, row.known.rank);
+        }
+        false
+    }
+    fn known(&self, asks: &Asks<W>, which: Which) -> Option<Known> {
+        let row = self.row(asks, 0, RuleId(0))?;
+        let (kind, list) = self.first(row.known.asked)?;
+        self.kind(kind).find(list, row.known.asked, row.rest, which)
+    }
+    /// The rule that asks just this: its rank and id.
+    pub(super) fn find(&self, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
+        self.known(asks, which).map(|k| (k.rank, RuleId(k.id)))
+    }
+    /// Removes the rule that asks just this: its rank and id.
+    pub(super) fn remove(&mut self, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
+        let known = self.known(asks, which)?;
+        let (kind, lists) = self.lists_of(known.asked)?;
+        for list in lists {
+            self.kind_mut(kind).remove(list, known.rank);
+        }
+        self.len -= 1;
+        Some((known.rank, RuleId(known.id)))
+    }
+    /// Whether so many have gone that another index would be better.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len * 2 < self.made_of
+    }
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+    /// Groups of lists, to be copied one by one.
+    pub(super) fn leaves(&self) -> usize {
+        self.lists().div_ceil(COPIED)
+    }
+    fn lists(&self) -> usize {
+        (0..4).map(|kind| self.kind(kind).len()).sum()
+    }
+    /// Calls `f` for every rule whose first list is of this group, with its rank.
+    pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
+        for list in leaf * COPIED..((leaf + 1) * COPIED).min(self.lists()) {
+            let (mut kind, mut list) = (0, list);
+            while list >= self.kind(kind).len() {
+                list -= self.kind(kind).len();
+                kind += 1;
+            }
+            for row in self.kind(kind).rows(list) {
+                if self.first(row.known.asked) == Some((kind, list)) {
+                    let (matcher, rank) = (self.form.matcher(&self.asks(&row)), row.known.rank);
+                    f(
+                        rank,
+                        &Rule { matcher, priority: (rank >> 32) as u32, id: RuleId(row.known.id) },
+                    );
+                }
+            }
+        }
+    }
+    /// All that a rule asks.
+    fn asks(&self, row: &Row) -> Asks<W> {
+        let mut asks = self.common;
+        let of = |axis: &Axis, at: usize| {
+            let number = row.known.asked[at];
+            axis.asked(number).map_or(Asked { mask: 0, value: 0 }, |a| a.0)
+        };
+        let (across, down) = (of(&self.across, 0), of(&self.down, 1));
+        let join = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let axes = (join(across.mask, down.mask), join(across.value, down.value));
+        for (word, (mask, value)) in
+            [(self.axes, axes), (self.rest, (row.rest.mask, row.rest.value))]
+        {
+            asks.mask.get_mut(word).into_iter().for_each(|m| *m = mask);
+            asks.value.get_mut(word).into_iter().for_each(|v| *v = value);
+        }
+        asks
+    }
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        (0..4).for_each(|kind| self.kind_mut(kind).rerank(f));
+    }
+    /// What a change of a rule writes to: the lists that it is in, or a place beside.
+    pub(super) fn writes(&self, asks: &Asks<W>) -> usize {
+        let lists = self.row(asks, 0, RuleId(0)).and_then(|r| self.lists_of(r.known.asked));
+        lists.map_or(1, |(_, lists)| lists.len())
+    }
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists: usize = (0..4).map(|kind| self.kind(kind).heap_bytes()).sum();
+        size_of::<Self>() + self.across.heap_bytes() + self.down.heap_bytes() + lists
+    }
+
+    /// Where a key is.
+    #[inline(always)]
+    fn place(&self, words: &Words) -> At {
+        let all = words.all();
+        let key = Key { axes: all[self.axes % 8], rest: all[self.rest % 8] };
+        let mut differ = 0;
+        for i in 0..W {
+            differ |= (all[i % 8] & self.common.mask[i]) ^ self.common.value[i];
+        }
+        let [across, down] = halves(key.axes);
+        let (across, down) = (self.across.class(across), self.down.class(down));
+        let cell = self.cell(across, down);
+        let (across, down) = (across as u16, down as u16);
+        At { key, cell, across, down, is_other: differ != 0, first: NOBODY }
+    }
+    /// The best of a key's rules.
+    #[inline(always)]
+    fn best<L: Lanes>(&self, lanes: L, at: &At) -> Option<Best> {
+        let best =
+            self.columns.best(lanes, usize::from(at.across), at.key, self.cells.told(at.first));
+        let best = self.rows.best(lanes, usize::from(at.down), at.key, best);
+        let best = self.others.best(lanes, 0, at.key, best);
+        (best.rank != 0 && !at.is_other).then_some(best)
+    }
+    /// First half of a lookup: asks for what the second reads.
+    #[inline(always)]
+    pub(super) fn probe(&self, key: &FlowKey) -> u64 {
+        let at = self.place(&self.form.words_for_bits::<W>(key));
+        self.cells.prefetch(at.cell);
+        0
+    }
+    /// Second half: rank and id of the winner.
+    #[inline]
+    pub(super) fn resolve(&self, v: Vectors, key: &FlowKey) -> Option<(u64, RuleId)> {
+        with_vectors(v, One { grid: self, key })
+    }
+    /// The winner for each key, and what is to be told of it.
+    #[inline(always)]
+    pub(super) fn lookup_all<K: Borrow<FlowKey>, T: Told>(
+        &self,
+        v: Vectors,
+        keys: &[K],
+        found: &mut [Option<T>],
+    ) {
+        for (keys, found) in keys.chunks(BURST).zip(found.chunks_mut(BURST)) {
+            with_vectors(v, Burst { asked: Same { grid: self, keys }, found });
+        }
+    }
+}
