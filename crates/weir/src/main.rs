@@ -30,6 +30,7 @@ mod validate;
 mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use commands::log_writer;
 use commands::say::complain;
 use std::process::ExitCode;
 
@@ -99,13 +100,15 @@ fn main() -> ExitCode {
         }
         Err(e) => usage::answer(&e, &Cli::command(), &arguments),
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             complain(format_args!("{e:#}"));
             fault::exit_code(&e)
         }
-    }
+    };
+    log_writer::rest();
+    code
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

@@ -2,8 +2,11 @@
 
 mod run_daemon;
 
-use run_daemon::{Daemon, has, skipped, tshark, weir};
+use run_daemon::{Daemon, LIMIT, has, skipped, tshark, weir};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 use weir_io::replay::Arena;
 
 fn capture() -> String {
@@ -572,4 +575,64 @@ fn nobody_reads_along() {
         .unwrap();
     assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
     d.stop();
+}
+
+/// A reader that stands still (`| less`) holds up neither a reload nor the end; the log says what is missing.
+#[test]
+fn a_log_that_nobody_reads_holds_up_nothing() {
+    let rules = |count: usize, first: usize| -> String {
+        let rule = |n: usize| {
+            let (priority, port) = (first + n, 1000 + n);
+            format!(
+                "[[vdp.rule]]\npriority = {priority}\nmatch = 'udp,tp_dst={port}'\nactions = 'drop'\n"
+            )
+        };
+        let ports = "[[port]]\nname = 'a'\ndevice = 'null'\n[[vdp]]\nvid = 1\nports = ['a']\n";
+        (0..count).map(rule).fold(ports.to_owned(), |all, r| all + &r)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let [file, socket] = ["t.toml", "s"].map(|n| dir.path().join(n));
+    std::fs::write(&file, rules(100, 1000)).unwrap();
+    let mut child = weir()
+        .arg("run")
+        .arg("--socket")
+        .args([&socket, &file])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+    let ask = |what: &[&str]| {
+        let o = weir().args(what).arg("--socket").arg(&socket).output().unwrap();
+        String::from_utf8(o.stdout).unwrap()
+    };
+    let until = |what: &str, f: &mut dyn FnMut() -> bool| {
+        let until = Instant::now() + LIMIT;
+        while !f() {
+            assert!(Instant::now() < until, "{what}: not within {LIMIT:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let has = |count: usize| {
+        let rules = format!("\"rules\": {count},");
+        ask(&["stats", "--json"]).contains(&rules)
+    };
+    until("a start", &mut || has(100));
+    // Until it is more than a pipe and the log's own room have.
+    let full = |shown: &str| shown.contains("lines were left out: nobody read them");
+    let mut reloads = 1..=100;
+    while !full(&ask(&["show"])) {
+        let n = reloads.next().unwrap();
+        let count = if usize::is_multiple_of(n, 2) { 500 } else { 1000 };
+        std::fs::write(&file, rules(count, 1000 * n)).unwrap();
+        kill_process(pid, Signal::HUP).unwrap();
+        until(&format!("reload {n}"), &mut || has(count));
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    let mut ended = None;
+    until("its end", &mut || {
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert!(ended.unwrap().success());
 }

@@ -2,6 +2,7 @@
 //!
 //! Room: arguments, files and what is printed; the device is `weir_measure::dut`'s.
 
+use super::log_writer;
 use super::measure::device::once;
 use super::say::{complain, say, tell};
 use crate::fault::{self, bad_input};
@@ -88,6 +89,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => Control::Listen(address("--listen", &args.listen)?),
     };
     let snmp = args.snmp.as_ref().map(|s| address("--snmp", s)).transpose()?;
+    log_writer::start()?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("taking signals")?;
     once("--ports", &args.ports)?;
     let ports = args.ports.iter().map(|p| open(p)).collect::<Result<Vec<_>>>()?;

@@ -3,6 +3,7 @@
 //! Room: wiring. Reads the file, tries it, opens the ports, starts the workers (`workers`), serves the control
 //! socket, waits for signals, and at the end gives everything back and checks the sums.
 
+use super::log_writer;
 use super::say::{complain, say, tell};
 use super::workers::Workers;
 use crate::config::apply;
@@ -102,10 +103,16 @@ pub fn run(args: &Args) -> Result<()> {
             (p, SocketGiven::InTheFile)
         }
     };
+    // Threads run where the one that starts them may: all but the workers begin elsewhere, the log's first.
+    let own = match plan.fixed.cpu {
+        Some(first) => processor::set_all_aside(first, plan.fixed.config.workers)?,
+        None => Vec::new(),
+    };
+    log_writer::start()?;
     certificates(&plan).iter().for_each(complain);
     let bound = server::bind(&socket)?;
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;
-    let (workers, model) = Workers::start(&plan)?;
+    let (workers, model) = Workers::start(&plan, own)?;
     let serving = plan.fixed.serving;
     let live = Live::new(workers.handle(), model, Routers::new(&socket));
     let live = Arc::new(workers.or_why(live)?);

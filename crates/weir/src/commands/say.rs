@@ -2,8 +2,9 @@
 //!
 //! A reader that has gone (`weir show | head -1`) has had enough: that is success. What can't be
 //! written for another reason, a full disk above all, is an error of one line. What runs on whoever
-//! reads (`weir run`, `weir dut`) tells, and goes on.
+//! reads (`weir run`, `weir dut`) tells by a `log_writer`, and goes on.
 
+use super::log_writer::{self, Stream};
 use anyhow::{Context, Error, Result};
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -61,14 +62,20 @@ pub fn say(line: impl Display) -> Result<()> {
 
 /// Prints a line of what runs on, whether it can be printed or not.
 pub fn tell(line: impl Display) {
-    // See above.
-    let _ = say(line);
+    match log_writer::ours() {
+        Some(log) => log.put(Stream::Output, line.to_string()),
+        // See above.
+        None => _ = say(line),
+    }
 }
 
 /// Prints a line beside what is asked for, on standard error.
 pub fn note(line: impl Display) {
-    // Where nobody takes notes, none are needed.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    match log_writer::ours() {
+        Some(log) => log.put(Stream::Error, line.to_string()),
+        // Where nobody takes notes, none are needed.
+        None => _ = writeln!(io::stderr().lock(), "{line}"),
+    }
 }
 
 /// Prints a line on standard error, where what goes wrong is told.

@@ -2,6 +2,7 @@
 //!
 //! Room: arguments, signals and what is printed; `crate::serve` does it.
 
+use super::log_writer;
 use super::say::{complain, put, tell};
 use crate::serve::openapi::openapi;
 use crate::serve::plan::{Given, Plan, Shown};
@@ -55,6 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.openapi {
         return put(openapi().to_pretty_json()? + "\n");
     }
+    log_writer::start()?;
     let (listen, tokens, store) = (args.listen, args.tokens.clone(), args.store.clone());
     let plan = Plan::load(args.config.as_deref(), Given { listen, tokens, store })?;
     let scheme = if plan.tls.is_some() { "https" } else { "http" };

@@ -113,6 +113,10 @@ fn overview(s: &Stats) -> String {
     if !p.unmapped_dropped.is_empty() {
         out.push_str(&format!("without a VDP: {}\n", reasons(&p.unmapped_dropped)));
     }
+    if p.log_left_out > 0 {
+        let n = p.log_left_out;
+        out.push_str(&format!("log: {n} lines were left out: nobody read them\n"));
+    }
     if let Some(e) = &p.imbalance {
         out.push_str(&format!("frames do not add up, which is a defect of weir: {e}\n"));
     }

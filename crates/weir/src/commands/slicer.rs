@@ -2,6 +2,7 @@
 //!
 //! Room: arguments, signals and what is printed; the slicer is `crate::slicer`'s and `weir_supervisor`'s.
 
+use super::log_writer;
 use super::say::{complain, say, tell};
 use crate::config;
 use crate::config::slicer::SlicerPlan;
@@ -53,6 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
         let (slices, rules) = (plan.tenants.len(), plan.rules.len());
         return say(format_args!("{slices} slices, {rules} rules of the flow space"));
     }
+    log_writer::start()?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (to, orders) = mpsc::channel(16);

@@ -8,7 +8,7 @@ use crate::config::diff::{Step, diff};
 use crate::config::failed::Failed;
 use crate::config::plan::{Fixed, Plan};
 use crate::fault::bad_input;
-use crate::processor;
+use crate::processor::Own;
 use anyhow::{Context, Result, anyhow};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -40,9 +40,9 @@ pub enum Workers {
 
 impl Workers {
     /// Makes the data plane that a plan describes, prints what it makes, and starts who has it. A worker that may rest
-    /// sleeps until a port has frames.
-    pub fn start(plan: &Plan) -> Result<(Self, Model)> {
-        let Fixed { config, serving, idle, cpu, .. } = &plan.fixed;
+    /// sleeps until a port has frames. Each takes its own of the processors that were set aside, if any were.
+    pub fn start(plan: &Plan, own: Vec<Own>) -> Result<(Self, Model)> {
+        let Fixed { config, serving, idle, .. } = &plan.fixed;
         let made = || DataPlane::new(config.clone()).map_err(bad_input);
         let each = match config.workers {
             1 => String::new(),
@@ -59,19 +59,16 @@ impl Workers {
         if config.workers == 1 {
             let mut plane = made()?;
             let model = fill(&mut plane, plan, &told)?;
-            // Threads run where the one that starts them may: all but the worker begin elsewhere.
-            let own = cpu.map(processor::set_aside).transpose()?;
             let runner = match waiter(*idle) {
                 Some(epoll) => Runner::start_waiting(plane, *serving, epoll),
                 None => Runner::start(plane, *serving, *idle),
             }
             .context("starting the worker")?;
-            if let Some(own) = own {
+            for own in own {
                 runner.handle().call_there(move |_| own.take())??;
             }
             return Ok((Self::One(runner), model));
         }
-        let own = cpu.map(|first| processor::set_all_aside(first, config.workers)).transpose()?;
         let planes = (0..config.workers).map(|_| made()).collect::<Result<Vec<_>>>()?;
         let waiters: Option<Vec<_>> = planes.iter().map(|_| waiter(*idle)).collect();
         let crew = match waiters {
@@ -81,7 +78,7 @@ impl Workers {
             None => Crew::start(planes, Vec::new(), *serving, *idle),
         }
         .context("starting the workers")?;
-        for (n, own) in own.into_iter().flatten().enumerate() {
+        for (n, own) in own.into_iter().enumerate() {
             let worker = crew.handle().worker(n).cloned().context("a worker is missing")?;
             worker.call_there(move |_| own.take())??;
         }

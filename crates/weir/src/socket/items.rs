@@ -39,6 +39,15 @@ pub struct PlaneItem {
     /// Processors that programs of virtual routers may run on, as the kernel lists them. `show` tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<String>,
+    /// Lines of the log that were left out, since nobody read them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub log_left_out: u64,
+}
+
+/// What is left out where there is none of it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it on so")]
+fn is_none(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What VDPs that are no more had counted.

@@ -8,6 +8,7 @@ use super::items::{
 };
 use super::live::Own;
 use super::protocol::{Item, WithRules};
+use crate::commands::log_writer;
 use crate::config::apply::Model;
 use crate::config::openflow::read_again;
 use crate::config::plan::{PortPlan, VdpPlan};
@@ -193,6 +194,7 @@ pub fn plane(p: &DataPlane, s: &Snapshot) -> PlaneItem {
         imbalance: s.check().err().map(|e| e.to_string()),
         instance: None,
         processors: None,
+        log_left_out: log_writer::left_out(),
     }
 }
 
