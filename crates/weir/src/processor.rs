@@ -11,6 +11,15 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 #[derive(Clone, Copy)]
 pub struct Own(CpuSet);
 
+/// Where all other threads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// On processors that nobody has to himself.
+    Elsewhere,
+    /// On the last of those that were to be somebody's: there are no more.
+    WithTheLast,
+}
+
 /// Where this process may run, if a processor is among that.
 ///
 /// # Errors
@@ -36,15 +45,16 @@ pub fn check(cpu: usize) -> Result<CpuSet> {
 ///
 /// When this process may not run there, which names those where it may.
 pub fn set_aside(cpu: usize) -> Result<Own> {
-    Ok(set_all_aside(cpu, 1)?.remove(0))
+    Ok(set_all_aside(cpu, 1)?.0.remove(0))
 }
 
-/// The same for so many processors from this one on.
+/// The same for so many processors from this one on. Where this process has no others, its other threads share the
+/// last one.
 ///
 /// # Errors
 ///
 /// As [`set_aside`].
-pub fn set_all_aside(first: usize, count: usize) -> Result<Vec<Own>> {
+pub fn set_all_aside(first: usize, count: usize) -> Result<(Vec<Own>, Others)> {
     let mut others = check_all(first, count)?;
     let mut all = Vec::new();
     for cpu in first..first + count {
@@ -53,10 +63,12 @@ pub fn set_all_aside(first: usize, count: usize) -> Result<Vec<Own>> {
         all.push(Own(own));
         others.unset(cpu);
     }
-    if others.count() > 0 {
-        sched_setaffinity(None, &others).context("leaving a processor to the worker")?;
+    let mut shared = Others::Elsewhere;
+    if let (0, Some(Own(last))) = (others.count(), all.last()) {
+        (others, shared) = (*last, Others::WithTheLast);
     }
-    Ok(all)
+    sched_setaffinity(None, &others).context("leaving a processor to the worker")?;
+    Ok((all, shared))
 }
 
 /// As [`check`], for so many processors from this one on.
@@ -111,6 +123,31 @@ mod tests {
             })
             .join()
             .unwrap();
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn where_all_processors_are_somebodys_the_other_threads_share_the_last() {
+        // In a thread of its own, since it is moved.
+        std::thread::spawn(|| {
+            let before = mine();
+            let there = |n: &usize| before.is_set(*n);
+            let last = (0..CpuSet::MAX_CPU).rfind(there).unwrap();
+            let first = (0..=last).rev().take_while(there).last().unwrap();
+            let mut only = CpuSet::new();
+            (first..=last).for_each(|n| only.set(n));
+            sched_setaffinity(None, &only).unwrap();
+            let (own, others) = set_all_aside(first, last - first + 1).unwrap();
+            assert_eq!((own.len(), others), (last - first + 1, Others::WithTheLast));
+            assert!(mine().count() == 1 && mine().is_set(last));
+            sched_setaffinity(None, &only).unwrap();
+            if first < last {
+                let (_, others) = set_all_aside(first, last - first).unwrap();
+                assert_eq!(others, Others::Elsewhere);
+                assert!(mine().count() == 1 && mine().is_set(last));
+            }
         })
         .join()
         .unwrap();

@@ -12,7 +12,7 @@ use crate::config::read;
 use crate::fault::bad_input;
 use crate::openflow::service::Switches;
 use crate::openflow::tls::Identity;
-use crate::processor;
+use crate::processor::{self, Others};
 use crate::router::node::Routers;
 use crate::socket::live::{Live, SocketGiven};
 use crate::socket::{api, place, server, view};
@@ -104,9 +104,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     // Threads run where the one that starts them may: all but the workers begin elsewhere, the log's first.
-    let own = match plan.fixed.cpu {
+    let (own, others) = match plan.fixed.cpu {
         Some(first) => processor::set_all_aside(first, plan.fixed.config.workers)?,
-        None => Vec::new(),
+        None => (Vec::new(), Others::Elsewhere),
     };
     log_writer::start()?;
     certificates(&plan).iter().for_each(complain);
@@ -141,10 +141,9 @@ pub fn run(args: &Args) -> Result<()> {
         (Serving::Worker, w) => format!("{w} workers, each serves its channels"),
         (Serving::Threads(n), w) => format!("{w} workers, {n} threads serve the channels of each"),
     };
-    let who = match (plan.fixed.cpu, several) {
-        (Some(cpu), 1) => format!("{who}; it has cpu {cpu} to itself"),
-        (Some(cpu), w) => format!("{who}; they have cpus {cpu} to {} to themselves", cpu + w - 1),
-        (None, _) => who,
+    let who = match plan.fixed.cpu {
+        Some(cpu) => format!("{who}; {}", pinned(cpu, several, others)),
+        None => who,
     };
     tell(format_args!("running: {who}; control socket {}", socket.display()));
     let ended = workers.or_why(attend(args, &live, &mut signals, given));
@@ -160,6 +159,23 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     ended.map(|_| ())
+}
+
+/// Which processors workers have, from this one on, and where all other threads are.
+fn pinned(first: usize, workers: usize, others: Others) -> String {
+    let last = first + workers.saturating_sub(1);
+    match (others, workers) {
+        (Others::Elsewhere, 1) => format!("it has cpu {first} to itself"),
+        (Others::Elsewhere, _) => format!("they have cpus {first} to {last} to themselves"),
+        (Others::WithTheLast, 1) => {
+            format!("it has cpu {first}, and all other threads share it: there is no other")
+        }
+        (Others::WithTheLast, _) => {
+            format!(
+                "they have cpus {first} to {last}, and all other threads share {last}: there is no other"
+            )
+        }
+    }
 }
 
 /// Certificates of ours that nobody will take, a line each.
