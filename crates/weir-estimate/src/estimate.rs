@@ -22,6 +22,7 @@ use crate::locality::Memo;
 use crate::model::Library;
 use crate::operation::Where;
 use crate::profile::{Hardware, Processor, Profile, Provenance};
+use crate::quantity::apart;
 use crate::traffic::Traffic;
 use std::sync::Arc;
 
@@ -327,9 +328,9 @@ pub fn cores_beyond(profile: &Profile, asked: u32) -> Option<String> {
 /// Says so where tables are larger than all of a machine's memory.
 fn memory_beyond(processor: &Processor, table_bytes: f64) -> Option<String> {
     let has = processor.memory.bytes * f64::from(processor.sockets);
-    let gb = |bytes: f64| paper::short(bytes / 1e9);
     (table_bytes > has).then(|| {
-        format!("tables take {} GB of memory, and the machine has {}", gb(table_bytes), gb(has))
+        let [take, has] = apart([table_bytes / 1e9, has / 1e9], 0);
+        format!("tables take {take} GB of memory, and the machine has {has}")
     })
 }
 

@@ -16,6 +16,9 @@ use std::sync::Arc;
 pub const NAMES: &[(&str, Unit)] =
     &[("frame", Unit::Bytes), ("ps", Unit::Bytes), ("flows", Unit::Entries)];
 
+/// What formulas know of a question: no parameter has such a name.
+const QUESTIONS: [&str; 3] = ["frame", "ps", "flows"];
+
 /// Most steps a model may have, branches and their steps included.
 const MAX_STEPS: usize = 1000;
 /// Most steps a model may have once the models that it uses stand in it.
@@ -178,6 +181,11 @@ impl Reader<'_, '_> {
         if let Some(s) = top.section("parameters")? {
             for key in s.keys() {
                 let Some(p) = s.section(&key.value)? else { continue };
+                if QUESTIONS.contains(&key.value.as_str()) {
+                    let text =
+                        format!("a parameter '{}' would hide what a question says", key.value);
+                    return Err(p.wrong(format!("{text}: give it another name")));
+                }
                 let unit = p.word("unit", Unit::NAMES)?.unwrap_or(Unit::Pure);
                 let default = p.need_number("default", Bounds::NotNegative)?;
                 p.text("about")?;
@@ -272,6 +280,9 @@ impl Reader<'_, '_> {
                 let steps = self.steps(&arm, "steps", model, depth + 1)?;
                 arm.finish()?;
                 arms.push(Arm { probability: probability.map(|p| p.value), steps });
+            }
+            if arms.is_empty() {
+                return Err(s.wrong("a branch has no way: one at least"));
             }
             if arms.iter().filter(|a| a.probability.is_none()).count() > 1 {
                 return Err(s.wrong("two ways of a branch without 'probability': one at most"));

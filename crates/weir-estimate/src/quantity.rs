@@ -34,9 +34,11 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("KB", Size, 1e3),
     ("MB", Size, 1e6),
     ("GB", Size, 1e9),
+    ("TB", Size, 1e12),
     ("KiB", Size, 1024.0),
     ("MiB", Size, 1_048_576.0),
     ("GiB", Size, 1_073_741_824.0),
+    ("TiB", Size, 1_099_511_627_776.0),
     ("bit", Size, 0.125),
     ("Hz", Frequency, 1.0),
     ("kHz", Frequency, 1e3),
@@ -66,6 +68,19 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("Mpps", FrameRate, 1e6),
     ("W", Power, 1.0),
 ];
+
+/// Most digits behind a point.
+const MOST_DIGITS: usize = 9;
+
+/// Two numbers that are compared, with so many digits that they differ as written, and that neither is 0 which is not.
+pub(crate) fn apart(pair: [f64; 2], least_digits: usize) -> [String; 2] {
+    let written = |digits: usize| pair.map(|v| format!("{v:.digits$}"));
+    let nothing = |text: &str| text.chars().all(|c| matches!(c, '0' | '.' | '-'));
+    let tells = |texts: &[String; 2]| {
+        texts[0] != texts[1] && texts.iter().zip(pair).all(|(t, v)| v == 0.0 || !nothing(t))
+    };
+    (least_digits..MOST_DIGITS).map(written).find(tells).unwrap_or_else(|| written(MOST_DIGITS))
+}
 
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -144,6 +159,16 @@ mod tests {
         assert_eq!(BitRate.ending("10 Gbit/s"), Some(("10 ", 1e9)));
         assert_eq!(FrameRate.ending("20Mpps"), Some(("20", 1e6)));
         assert_eq!(FrameRate.ending("20Gbps"), None);
+        assert_eq!((Size.read("1.5 TB"), Size.read("2 TiB")), (Ok(1.5e12), Ok(2f64.powi(41))));
+    }
+
+    #[test]
+    fn numbers_that_are_compared_differ_as_they_are_written() {
+        assert_eq!(apart([20.0001, 20.0], 2), ["20.0001", "20.0000"]);
+        assert_eq!(apart([34.0, 0.001], 1), ["34.000", "0.001"]);
+        assert_eq!(apart([3.0, 0.0], 2), ["3.00", "0.00"]);
+        assert_eq!(apart([1.0, 1.0], 0), ["1.000000000", "1.000000000"]);
+        assert_eq!(apart([f64::INFINITY, 1.0], 0), ["inf", "1"]);
     }
 
     #[test]

@@ -224,3 +224,28 @@ fn a_rate_is_given_once() {
         |text: &str| request(&format!("bits = \"{text}\"\n")).expect(text).demands.remove(0).rate;
     assert_eq!(bits("10 Gbps"), bits("10 Gbit/s"));
 }
+
+#[test]
+fn parameters_hide_no_question_and_branches_have_a_way() {
+    let steps = "[[steps]]\neo = \"parse\"\nb = 6\n";
+    for name in ["frame", "ps", "flows"] {
+        let text = model(&format!("[parameters.{name}]\ndefault = 3\n{steps}"));
+        says(&text, "x.toml:4:", &[&format!("a parameter '{name}' would hide")]);
+    }
+    says(&model("steps = [{ branch = [] }]\n"), "x.toml:4:", &["a branch has no way"]);
+}
+
+/// What is there twice is no sum, and neither is missing.
+#[test]
+fn what_is_there_twice_is_refused() {
+    let pipeline = "[pipeline]\nclock = \"1 GHz\"\n\n[processor]";
+    says(
+        &machine("[processor]", pipeline),
+        "p.toml:",
+        &["[processor] is there, too: expected one"],
+    );
+    let from = MACHINE.find("[[nic]]").expect("a card");
+    let rest = &MACHINE[from + 7..];
+    let nic = &MACHINE[from..from + 7 + rest.find("\n[").expect("more") + 1];
+    says(&machine(nic, &nic.repeat(2)), "p.toml:", &["nic 'Intel 82599ES' is there already"]);
+}

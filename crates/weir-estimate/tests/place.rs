@@ -108,6 +108,23 @@ fn a_refusal_says_what_would_be_enough() {
     let r = refused(&format!("{}{}", hosts(3), function("big", "l2-basic", 30.0)));
     assert!(r.constraint.starts_with("links in: 'big'"), "{r:?}");
     assert!(r.enough.contains("Gbit/s of links in free"), "{r:?}");
+    // By so little that two digits don't show it.
+    let bits = |rate: &str| {
+        format!(
+            "{}[[function]]\nname = \"a\"\nfunction = \"l2-basic\"\nframe = 1518\nbits = \"{rate}\"\n",
+            hosts(1)
+        )
+    };
+    let r = refused(&bits("20.0001 Gbit/s"));
+    let what = "'a' takes 20.0001 Gbit/s, and no host has as much free (";
+    assert!(r.constraint.contains(what) && r.constraint.ends_with("has 20.0000)"), "{r:?}");
+    assert_eq!(r.enough, "a host with 20.0001 Gbit/s of links in free");
+    let late = format!("{}latency = \"1 ns\"\n", bits("1 Gbit/s"));
+    assert!(refused(&late).constraint.ends_with("and may take 0.001"), "{late}");
+    // Cores have no unit.
+    let none = hosts(1) + "reserved_cores = 20\n" + &function("f", "l2-basic", 1.0);
+    let r = refused(&none);
+    assert!(r.constraint.contains(" takes 1.00, and no host"), "{r:?}");
     let many: String = (0..5).map(|i| function(&format!("f{i}"), "l2-basic", 14.0)).collect();
     let r = refused(&format!("{}{many}", hosts(1)));
     assert!(r.constraint.starts_with("links in: at least"), "{r:?}");

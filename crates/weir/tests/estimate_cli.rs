@@ -406,3 +406,12 @@ fn a_sweep_says_what_its_target_takes_and_has_each_axis_once() {
     let last = text.lines().nth(1).unwrap().rsplit(',').next().unwrap();
     assert!(last.parse::<u32>().is_ok(), "{text}");
 }
+
+#[test]
+fn a_parameter_that_is_given_twice_is_refused() {
+    let twice = ["--set", "entries=1", "--set", "entries=2"];
+    refused(
+        &[&["estimate", "l2-basic", P[0], P[1]], &twice[..]].concat(),
+        &["--set entries: it is given twice"],
+    );
+}

@@ -11,6 +11,7 @@ use crate::fault::{Fault, unknown};
 use crate::locality::Memo;
 use crate::model::Library;
 use crate::profile::{Hardware, Profile};
+use crate::quantity::apart;
 use std::collections::BTreeMap;
 
 /// Resources of a host, with their units.
@@ -274,12 +275,8 @@ fn need(
     let gathered_s = passes * f64::from(d.burst) / (mpps.max(1e-6) * 1e6);
     let latency_s = processed_s + gathered_s;
     if let Some(limit) = d.latency_s.filter(|l| latency_s > *l) {
-        let why = format!(
-            "a frame takes {:.1} us on {}, and may take {:.1}",
-            latency_s * 1e6,
-            profile.name,
-            limit * 1e6
-        );
+        let [takes, may] = apart([latency_s * 1e6, limit * 1e6], 1);
+        let why = format!("a frame takes {takes} us on {}, and may take {may}", profile.name);
         // At a lower rate a burst is gathered for longer yet.
         let mends = match (gathered_s > processed_s, d.burst > 1) {
             (true, true) => "a smaller burst, or a longer latency",

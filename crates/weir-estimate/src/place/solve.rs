@@ -9,6 +9,7 @@ mod greedy;
 use super::demand::{Amounts, Need, Problem, RESOURCES, only_cores};
 use super::request::Objective;
 use super::{Answer, HostUse, Place, Plan, Refusal};
+use crate::quantity::apart;
 
 /// Each demand's host, by its place.
 pub(super) type Assignment = Vec<usize>;
@@ -227,12 +228,12 @@ fn impossible(problem: &Problem) -> Option<Refusal> {
         if let Some((_, h, r, takes, has)) = nearest {
             let (what, unit) = RESOURCES[r];
             let host = problem.hosts.get(h).map(|h| h.name.as_str()).unwrap_or_default();
+            let [takes, has] = apart([takes, has], 2);
             return Some(Refusal {
-                constraint: format!(
-                    "{what}: '{name}' takes {takes:.2} {unit}, and no host has as much free ({host} \
-                     has {has:.2})"
-                ),
-                enough: format!("a host with {takes:.2} {unit} of {what} free").replace("  ", " "),
+                constraint: united(format!(
+                    "{what}: '{name}' takes {takes} {unit}, and no host has as much free ({host} has {has})"
+                )),
+                enough: united(format!("a host with {takes} {unit} of {what} free")),
             });
         }
     }
@@ -244,15 +245,18 @@ fn impossible(problem: &Problem) -> Option<Refusal> {
         let wanted: f64 = (0..problem.demands.len()).map(least).sum();
         let has: f64 = free.iter().map(|f| f[r].max(0.0)).sum();
         if wanted > has + SLACK {
+            let [wanted, has] = apart([wanted, has], 2);
             let constraint =
-                format!("{what}: at least {wanted:.2} {unit} are asked for, and {has:.2} are free");
-            return Some(Refusal {
-                constraint: constraint.replace("  ", " ").replace(" ,", ","),
-                enough: enough(problem),
-            });
+                format!("{what}: at least {wanted} {unit} are asked for, and {has} are free");
+            return Some(Refusal { constraint: united(constraint), enough: enough(problem) });
         }
     }
     None
+}
+
+/// As it reads where a unit is nothing.
+fn united(text: String) -> String {
+    text.replace("  ", " ").replace(" ,", ",")
 }
 
 /// All would fit in sum, and nothing that was tried does.

@@ -25,12 +25,19 @@ pub(super) fn profile(top: &Section<'_>, operations: &Operations) -> Result<Prof
     let hardware = match (top.section("processor")?, top.section("pipeline")?) {
         (Some(p), None) => Hardware::Processor(processor(top, &p)?),
         (None, Some(p)) => Hardware::Pipeline(pipeline(&p)?),
-        _ => return Err(top.missing("processor", "one of [processor] and [pipeline]")),
+        (Some(_), Some(p)) => {
+            return Err(p.wrong("[processor] is there, too: expected one of the two".to_owned()));
+        }
+        (None, None) => return Err(top.missing("processor", "one of [processor] and [pipeline]")),
     };
-    let mut nics = Vec::new();
+    let mut nics: Vec<Nic> = Vec::new();
     for s in top.sections("nic")? {
+        let name = s.need_name("name", "the card's name")?;
+        if nics.iter().any(|o| *o.name == *name) {
+            return Err(s.wrong(format!("nic '{name}' is there already: give each card its name")));
+        }
         nics.push(Nic {
-            name: s.need_name("name", "the card's name")?,
+            name,
             ports: whole(&s, "ports", 1, 1024)?,
             rate: s.need_quantity("rate", Dimension::BitRate)?,
             frames: s.quantity("frames", Dimension::FrameRate)?,

@@ -4,6 +4,7 @@ use super::{Files, capture, explain, json, say, shelf};
 use crate::commands::say::{complain, put};
 use crate::fault::bad_input;
 use anyhow::Result;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_calibrate::Machine;
@@ -151,6 +152,10 @@ impl QuestionArgs {
                     "--through {through}: {why} knows nothing in front of a function: leave '--through' out"
                 )));
             }
+        }
+        let mut seen = BTreeSet::new();
+        if let Some((name, _)) = self.set.iter().find(|s| !seen.insert(&s.0)) {
+            return Err(bad_input(format!("--set {name}: it is given twice, leave one out")));
         }
         if self.mode != Mode::Full {
             let burst = (self.burst != 1).then_some("--burst");
