@@ -334,6 +334,41 @@ fn memory_beyond(processor: &Processor, table_bytes: f64) -> Option<String> {
     })
 }
 
+/// Says so where no cards are known, and frames come faster than memory could move them: nothing counts their bytes.
+fn links_beyond(profile: &Profile, processor: &Processor, gbps: f64) -> Option<String> {
+    let moved = processor.memory.bandwidth() * f64::from(processor.sockets) * 8.0 / 1e9;
+    (profile.nics.is_empty() && gbps > moved).then(|| {
+        let [rate, moved] = apart([gbps, moved], 0);
+        format!(
+            "links are no limit without [[nic]]: {rate} Gbps of frames are more than the {moved} that memory moves"
+        )
+    })
+}
+
+/// Bytes of a chunk that are no frame's, of AF_XDP's longest chunks, and of the longest that weir knows.
+const CHUNK_BYTES: (u32, u32, u32) = (264, 4096, 32768);
+/// Bytes of a frame check sequence, which is in a frame's length and in no chunk.
+const FCS_BYTES: u32 = 4;
+
+/// Says so where frames go through a VDP and are longer than a chunk: a frame lives in one.
+fn chunk_beyond(question: &Question) -> Option<String> {
+    question.through.as_ref().filter(|m| m.starts_with("vdp-"))?;
+    let (taken, xdp, longest) = CHUNK_BYTES;
+    let holds = |chunk: u32| chunk - taken + FCS_BYTES;
+    let frame = question.frame;
+    if frame > holds(longest) {
+        let most = holds(longest);
+        return Some(format!("no VDP carries frames of {frame} bytes: the longest have {most}"));
+    }
+    (frame > holds(xdp)).then(|| {
+        format!(
+            "frames of {frame} bytes don't go over AF_XDP, whose longest have {}: a VDP takes them from other ports, with \
+             a larger chunk_bytes",
+            holds(xdp)
+        )
+    })
+}
+
 /// The same of the cores that a target takes: a pipeline's are its host's.
 fn target_beyond(profile: &Profile, question: &Question, needed: &Needed) -> Option<String> {
     let cores = needed.cores?;

@@ -96,3 +96,24 @@ fn placement_counts_both_directions() {
     let both = 5e6 * (220.0 + 266.0) * 8.0 / 1e9;
     assert!((host.used[1] - both).abs() < 1e-9 && (host.used[2] - both).abs() < 1e-9, "{host:?}");
 }
+
+/// Nothing counts the bytes of frames where no card is known; a chunk holds so many of a VDP's.
+#[test]
+fn frames_that_nothing_carries_are_told() {
+    let library = library();
+    let asked = |machine: &str, frame, through: Option<&str>| {
+        let question = Question { frame, through: through.map(Into::into), ..Question::default() };
+        ask(&library, "ipv4-router", &profile(&library, machine), &question).notes
+    };
+    let told = |frame, through, what: &str| {
+        asked("virtual-epyc", frame, through).iter().any(|n| n.contains(what))
+    };
+    let links = "links are no limit without [[nic]]";
+    assert!(told(65535, None, links) && told(9000, None, links));
+    assert!(!told(64, None, links) && !told(1518, None, links));
+    assert!(!asked("xeon-e5-2690v2", 9000, None).iter().any(|n| n.contains(links)));
+    let vdp = Some("vdp-program");
+    assert!(told(9000, vdp, "frames of 9000 bytes don't go over AF_XDP, whose longest have 3836"));
+    assert!(told(65535, vdp, "no VDP carries frames of 65535 bytes: the longest have 32508"));
+    assert!(!told(3836, vdp, "AF_XDP") && told(3837, vdp, "AF_XDP") && !told(9000, None, "VDP"));
+}

@@ -10,7 +10,10 @@ mod tables;
 use super::charge::Tariff;
 use super::expand::{Done, expand, passed, table_bytes, value};
 use super::paper::short;
-use super::{Estimate, Hits, Lengths, Limit, Question, WIRE_BYTES, cores_beyond, memory_beyond};
+use super::{
+    Estimate, Hits, Lengths, Limit, Question, WIRE_BYTES, chunk_beyond, cores_beyond, links_beyond,
+    memory_beyond,
+};
 use crate::fault::Fault;
 use crate::formula::Formula;
 use crate::locality::{Beyond, Memo, flow_cache};
@@ -47,10 +50,13 @@ pub(super) fn estimate(
     let lengths = Lengths::of(library, model, question, &in_cache)?;
     let notes = cores_beyond(profile, question.cores)
         .into_iter()
+        .chain(chunk_beyond(question))
         .chain(memory_beyond(processor, table_bytes(&done, question)?))
         .chain(lengths.too_short(model))
         .collect();
-    sum.answer(model, profile, question, (hits, lengths, notes))
+    let mut answer = sum.answer(model, profile, question, (hits, lengths, notes))?;
+    answer.notes.extend(links_beyond(profile, processor, answer.rates.gbps));
+    Ok(answer)
 }
 
 /// Rounds in which a pace is looked for.
