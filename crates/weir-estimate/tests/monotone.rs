@@ -1,5 +1,5 @@
-//! A faster clock is never slower, and neither longer frames nor more flows are ever quicker: for every function and
-//! every machine that come along.
+//! Neither a faster clock nor a larger cache is ever slower, and neither longer frames nor more flows are ever quicker:
+//! for every function and every machine that come along.
 
 mod support;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::sync::LazyLock;
 use support::{ask, library, profile};
 use weir_estimate::locality::ERROR;
-use weir_estimate::profile::Hardware;
+use weir_estimate::profile::{Hardware, Shared};
 use weir_estimate::traffic::{Spread, Traffic};
 use weir_estimate::{Library, Profile, Question};
 
@@ -26,6 +26,32 @@ fn mpps(name: &str, machine: &Profile, ghz: Option<f64>, frame: u32, traffic: &T
     }
     let question = Question { frame, traffic: Some(traffic.clone()), ..Question::default() };
     ask(&LIBRARY, name, &machine, &question).rates.core_mpps
+}
+
+/// The same with another size of the last cache that is a core's own.
+fn with_cache(name: &str, machine: &Profile, bytes: f64, traffic: &Traffic) -> f64 {
+    let mut machine = machine.clone();
+    if let Hardware::Processor(p) = &mut machine.hardware
+        && let Some(own) = p.caches.iter_mut().rfind(|c| c.shared == Shared::Core)
+    {
+        own.bytes = bytes;
+    }
+    mpps(name, &machine, None, 64, traffic)
+}
+
+/// Where all just fits into a core's own caches, sets that are fuller than others let go of lines, and these were as
+/// far away as those of a cache that never lets go, or as near as anything.
+#[test]
+fn no_steps_where_all_just_fits() {
+    let epyc = &MACHINES[0];
+    let traffic = |n: f64| Traffic::uniform(n.round());
+    let slower = |a: f64, b: f64| assert!(b <= a * (1.0 + SLACK), "{a} {b}");
+    let cache = |kib: u32| with_cache("l2-basic", epyc, f64::from(kib) * 1024.0, &traffic(20e3));
+    (70..150).for_each(|n| slower(cache(16 * n + 16), cache(16 * n)));
+    for name in ["l2-basic", "firewall", "nat44", "load-balancer"] {
+        let flows = |n: i32| mpps(name, epyc, None, 64, &traffic(8e3 * 1.03f64.powi(n)));
+        (0..60).for_each(|n| slower(flows(n), flows(n + 1)));
+    }
 }
 
 fn anything() -> impl Strategy<Value = (String, usize, Spread)> {
@@ -65,6 +91,8 @@ proptest! {
         longer in 0u32..200,
         ghz in 1.0..4.0f64,
         faster in 1.0..1.3f64,
+        cache in 0.3..2.0f64,
+        larger in 1.0..1.3f64,
     ) {
         let machine = &MACHINES[machine];
         let of = |flows: f64| Traffic { spread: spread.clone(), flows: flows.round() };
@@ -78,5 +106,9 @@ proptest! {
         let slow = mpps(&name, machine, Some(ghz), frame, &of(flows));
         let quick = mpps(&name, machine, Some(ghz * faster), frame, &of(flows));
         prop_assert!(quick >= slow * (1.0 - SLACK), "clock: {slow}, {quick}");
+        let bytes = cache * f64::from(1 << 20);
+        let small = with_cache(&name, machine, bytes, &of(flows));
+        let large = with_cache(&name, machine, bytes * larger, &of(flows));
+        prop_assert!(large >= small * (1.0 - SLACK), "cache: {small}, {large}");
     }
 }

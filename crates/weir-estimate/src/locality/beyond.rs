@@ -8,7 +8,7 @@
 //!
 //! Room: `locality`'s arithmetic. Called by the estimator, by way of its memory of answers.
 
-use super::{Capacity, Footprint, Seen, Stream, characteristic_time};
+use super::{Capacity, Footprint, Seen, Stream, characteristic_time, fillings};
 use crate::traffic::Traffic;
 
 /// Lookups that go as far.
@@ -22,7 +22,8 @@ pub struct Beyond {
     pub frames: f64,
 }
 
-/// Windows grow by this factor.
+/// Windows grow by this factor. They end at its powers, whichever the first is: else all costs would move with the first,
+/// and a larger cache would now and then be the slower one.
 const STEP: f64 = std::f64::consts::SQRT_2;
 /// The longest, beside the first.
 const STEPS: i32 = 60;
@@ -45,21 +46,43 @@ pub fn beyond(
         stream.held(t) * own.line_bytes + of.iter().map(|s| s.lines(t)).sum::<f64>() * unit
     };
     let held = |t: f64| near.held(t) + lines.iter().map(|s| s.lines(t)).sum::<f64>();
-    let Some(first) = characteristic_time(held, own.lines) else {
-        return vec![Vec::new(); tables.len()];
-    };
     let bytes =
         |t: f64| (touched(&lines, own.line_bytes, t) * touched(&pages, page_bytes, t)).sqrt();
     let mut far = vec![Vec::new(); tables.len()];
+    // What each filling of sets lets go, as hit rates have it: a cache in which all would fit loses some all the same,
+    // and what a larger one loses besides goes farther.
+    for (filling, weight) in fillings(own.ways) {
+        if let Some(first) = characteristic_time(held, own.lines * filling) {
+            from(first, weight, &lines, &bytes, &mut far);
+        }
+    }
+    for far in &mut far {
+        let whole: f64 = far.iter().map(|b| b.part).sum();
+        far.iter_mut().for_each(|b| b.part /= whole);
+    }
+    far
+}
+
+/// Adds what goes farther than a window, as a part of all lookups, and no more of it than this.
+fn from(
+    first: f64,
+    weight: f64,
+    lines: &[Seen],
+    bytes: &impl Fn(f64) -> f64,
+    far: &mut [Vec<Beyond>],
+) {
     let mut left: Vec<f64> = lines.iter().map(|s| 1.0 - s.hit(first)).collect();
     let whole = left.clone();
-    for step in 0..STEPS {
-        let to = first * STEP.powi(step + 1);
-        let frames = to / STEP.sqrt();
+    let before = (first.ln() / STEP.ln()).floor() as i32;
+    let mut last = first;
+    for step in 1..=STEPS {
+        let to = STEP.powi(before + step);
+        let frames = (last * to).sqrt();
+        last = to;
         let at = bytes(frames);
-        for (((s, far), left), whole) in lines.iter().zip(&mut far).zip(&mut left).zip(&whole) {
+        for ((s, far), left) in lines.iter().zip(&mut *far).zip(&mut left) {
             let beyond = 1.0 - s.hit(to);
-            let part = (*left - beyond) / whole.max(f64::MIN_POSITIVE);
+            let part = weight * (*left - beyond);
             if part > 0.0 {
                 far.push(Beyond { part, bytes: at, frames });
             }
@@ -69,15 +92,13 @@ pub fn beyond(
             break;
         }
     }
-    // What never comes again in any window.
-    let frames = first * STEP.powi(STEPS);
-    let at = bytes(frames);
-    for ((far, left), whole) in far.iter_mut().zip(left).zip(whole) {
+    // What never comes again in any window, or is little.
+    let at = bytes(last);
+    for (far, left) in far.iter_mut().zip(left) {
         if left > 0.0 {
-            far.push(Beyond { part: left / whole, bytes: at, frames });
+            far.push(Beyond { part: weight * left, bytes: at, frames: last });
         }
     }
-    far
 }
 
 #[cfg(test)]
