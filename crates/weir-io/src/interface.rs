@@ -87,6 +87,12 @@ impl Watch {
         if i.up { Ok(i) } else { Err(DeviceError::InterfaceDown(self.name.clone())) }
     }
 
+    /// Frames that the kernel has received by it, whoever they went to.
+    pub(crate) fn received(&self) -> Option<u64> {
+        // Of the network namespace of this thread.
+        received(&std::fs::read_to_string("/proc/thread-self/net/dev").ok()?, &self.name)
+    }
+
     /// What has been there since the last call, where interface number `opened` was opened: as [`Watch::look`], but
     /// for a link that went and came back meanwhile, which is down once.
     pub(crate) fn look_again(&mut self, opened: Option<u32>) -> Seen {
@@ -109,11 +115,35 @@ impl Watch {
     }
 }
 
+/// The second number of an interface's line in proc_net_dev(5).
+fn received(table: &str, name: &str) -> Option<u64> {
+    let of =
+        |line: &str| line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
+    table.lines().find_map(of)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 fn seen(found: Option<&Interface>, opened: Option<u32>) -> Seen {
     match found {
         Some(i) if Some(i.index) != opened => Seen::Another,
         Some(i) if i.up && i.running => Seen::Same(LinkState::Up, i.mtu),
         Some(i) => Seen::Same(LinkState::Down, i.mtu),
         None => Seen::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::received;
+
+    #[test]
+    fn what_an_interface_has_received_is_found_by_its_name() {
+        let table = "Inter-|   Receive                                                |  Transmit\n \
+                     face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets\n \
+                     p10:    1160      20    0    0    0     0          0         0     1010      19\n  \
+                     p1: 88 7    0    3    0     0          0         0     1010      19    0    0\n";
+        assert_eq!(received(table, "p1"), Some(7));
+        assert_eq!(received(table, "p10"), Some(20));
+        assert_eq!(received(table, "p"), None);
+        assert_eq!(received(table, "face |bytes"), None);
     }
 }

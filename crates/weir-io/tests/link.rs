@@ -116,6 +116,81 @@ fn survives(test: &'static str, open: Open) {
     lab.within("w", body).join().unwrap();
 }
 
+/// What the kernel has received and sent by `p1`, of this network namespace.
+fn kernel() -> [u64; 2] {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let line = table.lines().find_map(|l| l.trim_start().strip_prefix("p1:")).unwrap();
+    let counts: Vec<u64> = line.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    [counts[1], counts[9]]
+}
+
+/// What a port takes and the interface does not, as a link goes, and what comes while its socket is away, is counted.
+#[test]
+fn what_is_lost_as_a_link_goes_is_counted() {
+    if !common::can_have_namespaces("what_is_lost_as_a_link_goes_is_counted") {
+        return;
+    }
+    let lab = Lab::new(&["w"]);
+    lab.quiet("w");
+    let body = || {
+        ip("link add p1 type veth peer name far");
+        ip("link set far up");
+        ip("link set p1 up");
+        let mut pool = Pool::new(2048, 2048).unwrap();
+        let mut far = AfPacket::open("far", &pool).unwrap();
+        let mut port = xdp("p1", Mode::Native, &Umem::new(), &mut pool);
+        let before = kernel();
+        let (mut taken, mut came) = (0, 0);
+        let mut burst = Burst::new();
+        for round in 0..4u8 {
+            // Its own end goes, or the other.
+            let end = ["far", "p1"][usize::from(round) % 2];
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            wait_for(&mut far, &mut pool, LinkState::Up);
+            for n in 0..20 {
+                send(&mut *port, &mut pool, n);
+                send(&mut far, &mut pool, n);
+                taken += 1;
+            }
+            ip(&format!("link set {end} down"));
+            for n in 0..60 {
+                send(&mut *port, &mut pool, n);
+                taken += 1;
+            }
+            // What came before.
+            for _ in 0..50 {
+                port.rx(&mut pool, &mut burst);
+                came += burst.len() as u64;
+                burst.drain().for_each(|f| pool.free(f));
+            }
+            wait_for(&mut *port, &mut pool, LinkState::Down);
+            ip(&format!("link set {end} up"));
+            wait_for(&mut far, &mut pool, LinkState::Up);
+            // The port has not looked yet.
+            for n in 0..30 {
+                send(&mut far, &mut pool, n);
+            }
+            wait_for(&mut *port, &mut pool, LinkState::Up);
+            send(&mut far, &mut pool, 77);
+            for _ in 0..50 {
+                port.rx(&mut pool, &mut burst);
+                came += burst.len() as u64;
+                burst.drain().for_each(|f| pool.free(f));
+            }
+        }
+        port.flush(&mut pool);
+        let (kernel, counted) = (kernel(), port.counters());
+        let [received, sent] = [kernel[0] - before[0], kernel[1] - before[1]];
+        assert_eq!(taken - counted.tx_errors, sent, "{counted:?}");
+        assert_eq!(came + counted.rx_missed + counted.rx_errors, received, "{counted:?}");
+        assert!(counted.tx_errors >= 4 * 50 && counted.rx_missed >= 30, "{counted:?}");
+        port.close(&mut pool);
+        far.close(&mut pool);
+        assert_eq!(pool.available(), pool.count());
+    };
+    lab.within("w", body).join().unwrap();
+}
+
 /// The kernel's flag comes later, up to a second, where both ends of a pair have the same number.
 #[test]
 fn a_link_is_seen_as_soon_as_frames_pass() {

@@ -116,6 +116,21 @@ pub struct DeviceCounters {
     pub way_changes: u64,
 }
 
+impl DeviceCounters {
+    /// Adds another's.
+    pub fn merge(&mut self, other: Self) {
+        self.rx_missed += other.rx_missed;
+        self.rx_errors += other.rx_errors;
+        self.tx_errors += other.tx_errors;
+        self.csum_completed += other.csum_completed;
+        self.segmented += other.segmented;
+        self.vlan_restored += other.vlan_restored;
+        self.rx_unknown += other.rx_unknown;
+        self.rx_malformed += other.rx_malformed;
+        self.way_changes += other.way_changes;
+    }
+}
+
 /// Delay of a way there and back, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WayDelay {

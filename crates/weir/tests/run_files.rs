@@ -213,7 +213,7 @@ fn what_is_told_is_what_there_is() {
     let (runts, mut bytes) = (dir.path().join("runts.pcap"), Vec::new());
     let words: [u32; 6] = [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 1];
     words.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
-    for frame in [&[1u8; 5][..], &[1; 5], &[1; 60]] {
+    for frame in [&[1u8; 5][..], &[1; 5], &[1; 60], &[1; 50_000]] {
         let n = frame.len() as u32;
         [0, 0, n, n].iter().for_each(|w: &u32| bytes.extend(w.to_le_bytes()));
         bytes.extend(frame);
@@ -223,6 +223,7 @@ fn what_is_told_is_what_there_is() {
     let d = Daemon::start(&text, &[]);
     d.ask(&["port", "add", "r", &format!("pcap:{}", runts.display())]);
     d.until("the frames", |d| d.port("r")["rx"]["frames"] == 3);
+    d.until("one that is too long", |d| d.port("r")["rx_errors"] == 1);
     d.until("runts", |d| d.ask(&["stats"]).contains("\nwithout a VDP dropped: runt 2\n"));
     for column in ["rx missed", "rx errors", "tx errors"] {
         assert!(d.ask(&["stats"]).contains(column), "{column}");
@@ -231,6 +232,13 @@ fn what_is_told_is_what_there_is() {
     d.ask(&["port", "remove", "r"]);
     let listed = d.json(&["port", "list"]);
     assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    // With what its device had counted.
+    let removed = d.json(&["stats"])["ports"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        (&removed["name"], &removed["rx_errors"]),
+        (&"(removed)".into(), &1.into()),
+        "{removed}"
+    );
     for command in ["show", "stats"] {
         let text = d.ask(&[command]);
         let line = text.lines().find(|l| l.starts_with("(removed)")).unwrap();

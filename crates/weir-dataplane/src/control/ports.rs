@@ -152,11 +152,12 @@ impl DataPlane {
             // One that is being deleted has no slow path any more that could be told.
             let _ = self.tell_ports(vid);
         }
-        let mut gone = self.removed_ports.take().unwrap_or_default();
+        let (mut gone, mut devices) = self.removed_ports.take().unwrap_or_default();
+        devices.merge(port.tx.device.counters());
         gone.rx.merge(port.counters.rx);
         gone.tx.merge(port.counters.tx);
         gone.tx_dropped.merge(&port.counters.tx_dropped);
-        self.removed_ports = Some(gone);
+        self.removed_ports = Some((gone, devices));
         Ok(port.counters)
     }
 

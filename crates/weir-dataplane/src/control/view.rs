@@ -308,7 +308,7 @@ impl DataPlane {
                 shortcut: self.shortcut_view(p),
             })
             .collect();
-        if let Some(c) = &self.removed_ports {
+        if let Some((c, devices)) = &self.removed_ports {
             ports.push(PortView {
                 id: PortId(0),
                 name: "(removed)".to_owned(),
@@ -317,7 +317,7 @@ impl DataPlane {
                 max_frame_bytes: 0,
                 mtu: 0,
                 counters: c.clone(),
-                device_counters: DeviceCounters::default(),
+                device_counters: *devices,
                 backlog: 0,
                 ways: Vec::new(),
                 fault: None,

@@ -6,7 +6,6 @@
 use crate::control::{Imbalance, PortView, Snapshot, VdpView};
 use crate::counters::{TableCounters, Usage};
 use crate::vdp::Phase;
-use weir_packet::DeviceCounters;
 
 /// Snapshots of all workers.
 #[derive(Clone, Debug)]
@@ -75,27 +74,13 @@ fn add_port(a: &mut PortView, p: &PortView) {
     a.counters.rx.merge(p.counters.rx);
     a.counters.tx.merge(p.counters.tx);
     a.counters.tx_dropped.merge(&p.counters.tx_dropped);
-    a.device_counters = sum(a.device_counters, p.device_counters);
+    a.device_counters.merge(p.device_counters);
     a.backlog += p.backlog;
     a.ways.extend(p.ways.iter().cloned());
     a.fault = a.fault.take().or_else(|| p.fault.clone());
     a.caveat = a.caveat.take().or_else(|| p.caveat.clone());
     a.exhausted &= p.exhausted;
     a.quiet &= p.quiet;
-}
-
-fn sum(a: DeviceCounters, b: DeviceCounters) -> DeviceCounters {
-    DeviceCounters {
-        rx_missed: a.rx_missed + b.rx_missed,
-        rx_errors: a.rx_errors + b.rx_errors,
-        tx_errors: a.tx_errors + b.tx_errors,
-        csum_completed: a.csum_completed + b.csum_completed,
-        segmented: a.segmented + b.segmented,
-        vlan_restored: a.vlan_restored + b.vlan_restored,
-        rx_unknown: a.rx_unknown + b.rx_unknown,
-        rx_malformed: a.rx_malformed + b.rx_malformed,
-        way_changes: a.way_changes + b.way_changes,
-    }
 }
 
 /// Adds what a VDP does at one worker to what it does at others: who is on its way anywhere is on its way.

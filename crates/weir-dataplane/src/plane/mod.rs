@@ -40,7 +40,7 @@ use carrying::Carrying;
 pub(crate) use inject::Injected;
 use std::collections::VecDeque;
 use weir_classify::{FlowKey, Probe};
-use weir_packet::{BURST, Burst, DropReason, Feed, Frame, Nanos, Pool, PortId};
+use weir_packet::{BURST, Burst, DeviceCounters, DropReason, Feed, Frame, Nanos, Pool, PortId};
 
 /// One port: its device inside its output side, and what is ours of it.
 #[derive(Debug)]
@@ -198,8 +198,8 @@ pub struct DataPlane {
     first_polled: usize,
     pub(crate) config: crate::control::Config,
     pub(crate) changes: crate::control::Changes,
-    /// Counters of ports that were removed.
-    pub(crate) removed_ports: Option<PortCounters>,
+    /// Counters of ports that were removed, and of their devices.
+    pub(crate) removed_ports: Option<(PortCounters, DeviceCounters)>,
     indexing: indexing::Indexing,
     work: Work,
 }

@@ -121,6 +121,8 @@ pub(super) struct Bound {
     pub(super) notes: Vec<String>,
     /// Queues that are not served.
     pub(super) beside: Option<String>,
+    /// Frames that the kernel took out of the tx ring, and the interface did not take from it.
+    refused: u64,
 }
 
 impl Bound {
@@ -170,6 +172,7 @@ impl Bound {
             _attached: attached,
             beside,
             notes,
+            refused: 0,
         })
     }
 
@@ -258,6 +261,9 @@ impl Bound {
             }
             // An error is the budget (go on), a full buffer or a state of the interface (later).
             let sent = self.socket.wake_tx();
+            // In copy mode this is one frame, which comes back as if it had been sent.
+            let is_refused = sent.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY));
+            self.refused += u64::from(is_refused);
             let now = self.socket.tx.pending();
             if now == left && sent.is_err() {
                 break;
@@ -279,6 +285,7 @@ impl Bound {
 
     /// Frames missed on reception, and frames that the kernel would not send.
     pub(super) fn counted(&self) -> (u64, u64) {
-        self.socket.statistics().map_or((0, 0), |s| (s.rx_dropped + s.rx_ring_full, s.tx_invalid))
+        let s = self.socket.statistics().unwrap_or_default();
+        (s.rx_dropped + s.rx_ring_full, s.tx_invalid + self.refused)
     }
 }

@@ -137,6 +137,8 @@ pub struct AfXdp {
     counters: DeviceCounters,
     /// What sockets that are closed by now counted.
     before: Cell<(u64, u64)>,
+    /// An interface that was let go of, as its link was down: its index, and what it had received.
+    unserved: Option<(u32, u64)>,
 }
 
 impl AfXdp {
@@ -215,6 +217,7 @@ impl AfXdp {
             fault: None,
             counters: DeviceCounters::default(),
             before: Cell::new((0, 0)),
+            unserved: None,
         };
         this.measure(interface.mtu, pool);
         this.refill(pool);
@@ -336,6 +339,20 @@ impl AfXdp {
         true
     }
 
+    /// Counts what the interface has received since it was let go of, as its link was down: all of it went past, where it has one queue.
+    fn miss_unserved(&mut self, bound: &Bound) {
+        let Some((_, before)) = self.unserved.take().filter(|(i, _)| *i == bound.index) else {
+            return;
+        };
+        if self.options.queues != 1 || bound.beside.is_some() {
+            return;
+        }
+        let (missed, errors) = self.before.get();
+        let come = self.watch.received().unwrap_or(before).saturating_sub(before);
+        let past = come.saturating_sub(bound.socket.rx.ready().into());
+        self.before.set((missed + past, errors));
+    }
+
     /// Lets go of the interface and takes every chunk back. Frames that were taken for sending and have not left count as
     /// errors.
     fn unbind(&mut self, pool: &mut Pool) {
@@ -347,7 +364,8 @@ impl AfXdp {
         if let Some(b) = self.bound.take() {
             let (missed, errors) = b.counted();
             let (m, e) = self.before.get();
-            self.before.set((m + missed, e + errors));
+            // What came and was not asked for goes with the socket.
+            self.before.set((m + missed + u64::from(b.socket.rx.ready()), e + errors));
         }
         // The socket is gone: the kernel has no way to a chunk any more.
         self.loans.recover(pool);
@@ -372,7 +390,9 @@ impl Device for AfXdp {
                 if state == LinkState::Down && waiting {
                     // The kernel would send them when the link is back, to nobody who still waits for them, and nothing
                     // takes them out of the ring but the socket's end. It is opened again when it can be.
+                    let index = self.bound.as_ref().map_or(0, |b| b.index);
                     self.unbind(pool);
+                    self.unserved = self.watch.received().map(|n| (index, n));
                 }
                 state
             }
@@ -394,6 +414,7 @@ impl Device for AfXdp {
                 });
                 match opened {
                     Ok((interface, bound)) => {
+                        self.miss_unserved(&bound);
                         self.bound = Some(bound);
                         self.fault = None;
                         self.measure(interface.mtu, pool);

@@ -249,6 +249,12 @@ impl<T: Copy> Ring<T> {
         self.own = self.own.wrapping_add(1);
         Some(v)
     }
+    /// As consumer: entries that can be popped.
+    pub(crate) fn ready(&self) -> u32 {
+        // The kernel's index is not trusted.
+        let there = self.word(self.producer).load(Ordering::Acquire);
+        there.wrapping_sub(self.own).min(self.size)
+    }
     /// As consumer: lets the kernel use the places of what was popped.
     #[inline]
     pub(crate) fn publish_popped(&mut self) {
