@@ -291,6 +291,7 @@ fn what_is_nobodys_is_counted_and_nothing_else_happens() {
     assert_eq!(other.counters().rx_missed, 72);
     other.close(&mut pool);
     port.close(&mut pool);
+    assert_eq!((port.counters(), other.counters().rx_missed), (c, 72), "closed, it tells the same");
     assert_eq!(pool.available(), pool.count());
 }
 

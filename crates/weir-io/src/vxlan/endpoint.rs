@@ -165,9 +165,14 @@ impl State {
             self.by_vni.remove(&w.vni);
         }
         seat.waiting.into_iter().for_each(|f| pool.free(f));
-        if self.seats.iter().all(Option::is_none) {
+        if self.is_empty() {
             self.empty.drain(..).for_each(|f| pool.free(f));
         }
+    }
+
+    /// Whether no port has a seat.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.iter().all(Option::is_none)
     }
 
     /// Whether this is the port that reads the socket.

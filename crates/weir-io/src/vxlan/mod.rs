@@ -63,6 +63,8 @@ pub struct Vxlan {
     /// Who it is in its own probes.
     me: u64,
     tx_errors: u64,
+    /// What its endpoint had counted for it when it was closed.
+    closed: DeviceCounters,
 }
 
 impl Vxlan {
@@ -111,6 +113,7 @@ impl Vxlan {
             probes: 0,
             me,
             tx_errors: 0,
+            closed: DeviceCounters::default(),
         };
         port.look(pool);
         Ok(port)
@@ -266,7 +269,7 @@ impl Device for Vxlan {
         self.fault.clone()
     }
     fn counters(&self) -> DeviceCounters {
-        let mut c = DeviceCounters { tx_errors: self.tx_errors, ..DeviceCounters::default() };
+        let mut c = DeviceCounters { tx_errors: self.tx_errors, ..self.closed };
         let Some(e) = &self.endpoint else { return c };
         let state = e.state();
         let own = state.counts(self.at);
@@ -299,8 +302,15 @@ impl Device for Vxlan {
         self.settings.ways.iter().enumerate().map(way).collect()
     }
     fn close(&mut self, pool: &mut Pool) {
-        if let Some(e) = self.endpoint.take() {
-            e.state().leave(self.at, pool);
+        let mut counted = self.counters();
+        let Some(e) = self.endpoint.take() else { return };
+        let mut state = e.state();
+        let read = state.reads(self.at);
+        state.leave(self.at, pool);
+        if read && !state.is_empty() {
+            // Who reads the socket from now on tells of what it has lost, from its beginning.
+            counted.rx_missed = counted.rx_missed.saturating_sub(e.socket.drops());
         }
+        self.closed = counted;
     }
 }
