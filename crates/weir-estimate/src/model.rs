@@ -12,12 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What every formula of a model may name: the frame's length with its FCS, its payload (without
-/// Ethernet's header and FCS: 002's *ps*), the flows of the traffic.
+/// Ethernet's header and FCS: 002's *ps*), the flows of the traffic. No parameter has such a name.
 pub const NAMES: &[(&str, Unit)] =
     &[("frame", Unit::Bytes), ("ps", Unit::Bytes), ("flows", Unit::Entries)];
-
-/// What formulas know of a question: no parameter has such a name.
-const QUESTIONS: [&str; 3] = ["frame", "ps", "flows"];
 
 /// Most steps a model may have, branches and their steps included.
 const MAX_STEPS: usize = 1000;
@@ -181,7 +178,7 @@ impl Reader<'_, '_> {
         if let Some(s) = top.section("parameters")? {
             for key in s.keys() {
                 let Some(p) = s.section(&key.value)? else { continue };
-                if QUESTIONS.contains(&key.value.as_str()) {
+                if NAMES.iter().any(|n| n.0 == key.value) {
                     let text =
                         format!("a parameter '{}' would hide what a question says", key.value);
                     return Err(p.wrong(format!("{text}: give it another name")));

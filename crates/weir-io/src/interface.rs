@@ -117,9 +117,9 @@ impl Watch {
 
 /// The second number of an interface's line in proc_net_dev(5).
 fn received(table: &str, name: &str) -> Option<u64> {
-    let of =
-        |line: &str| line.trim_start().strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
-    table.lines().find_map(of)?.split_ascii_whitespace().nth(1)?.parse().ok()
+    let mut lines = table.lines().map(str::trim_start);
+    let counts = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    counts.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn seen(found: Option<&Interface>, opened: Option<u32>) -> Seen {

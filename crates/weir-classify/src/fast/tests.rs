@@ -6,9 +6,11 @@ use crate::field::Field;
 use crate::key::WORDS;
 use crate::linear::Linear;
 use crate::parts::worthwhile;
+use judged::Judged;
 
 mod families;
 mod grid;
+mod judged;
 mod leaf;
 mod miss;
 mod small;

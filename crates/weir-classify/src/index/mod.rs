@@ -50,9 +50,6 @@ const FEW: usize = 32;
 const BYTES: usize = 512;
 const SMALL: usize = 64 << 10;
 
-/// Rules from which on there may be a grid.
-const GRID: usize = MOST;
-
 /// All rules of a table, to make an index of.
 #[derive(Debug)]
 pub struct Draft {
@@ -140,7 +137,11 @@ impl Draft {
         if let Some(parts) = parts.take_if(|p| !p.are_some()) {
             return self.made(Made::Parts, None, parts);
         }
-        if let Some(grid) = self.grid().filter(|_| parts.is_none()).filter(|g| g.is_worth(len)) {
+        // A grid, where there may be one.
+        if len >= MOST
+            && parts.is_none()
+            && let Some(grid) = self.grid().filter(|g| g.is_worth(len))
+        {
             return self.made(Made::of(Some(grid)), Some(Wanted::Index), Parts::default());
         }
         // One leaf a key, if there is a way; rules by rank, or few parts, are better than several. Else rules by themselves tell
@@ -188,11 +189,7 @@ impl Draft {
     #[cfg(test)]
     pub(crate) fn make_by_grid(mut self) -> Drafted {
         self.sort_out();
-        let grid = match &self.rules {
-            Rules::Narrow(form, rules) => Grid::new(self.vectors, *form, rules),
-            Rules::Wide(..) => None,
-        };
-        match grid.map(Box::new).map(Index::Grid) {
+        match self.grid() {
             None => self.make_by_rows(),
             grid => self.made(Made::of(grid), Some(Wanted::Index), Parts::default()),
         }
@@ -259,13 +256,13 @@ impl Draft {
             _ => false,
         }
     }
-    /// One by classes on two axes, of many rules.
+    /// One by classes on two axes.
     fn grid(&self) -> Option<Index> {
         match &self.rules {
-            Rules::Narrow(form, rules) if rules.len() >= GRID => {
+            Rules::Narrow(form, rules) => {
                 Grid::new(self.vectors, *form, rules).map(Box::new).map(Index::Grid)
             }
-            _ => None,
+            Rules::Wide(..) => None,
         }
     }
     fn index(&self, kin: Together, open: Open) -> Option<Index> {
@@ -314,19 +311,19 @@ const READ: usize = 16 + std::mem::offset_of!(Tree<WIDE>, way);
 const _: () =
     assert!(std::mem::offset_of!(Tree<WIDE>, way) == std::mem::offset_of!(Tree<NARROW>, way));
 
-/// Some of a burst's lookups, whose trees are asked alike: what each has found goes to its place.
+/// Some of a burst's lookups, of what is asked alike: what each has found goes to its place.
 #[inline(always)]
-fn some<'a, const W: usize>(
-    v: Vectors,
+fn some<'a, T: std::marker::Copy>(
     asked: &[(&'a Index, &'a FlowKey)],
     places: impl Iterator<Item = usize> + Clone,
-    tree: impl Fn(&'a Index) -> Option<&'a Tree<W>>,
+    of: impl Fn(&'a Index) -> Option<T>,
+    look_up: impl FnOnce(&[(T, &'a FlowKey)], &mut [Option<(u64, RuleId)>]),
     found: &mut [Option<(u64, RuleId)>],
 ) {
-    let of = places.clone().filter_map(|i| asked.get(i));
-    let Some((some, count)) = gathered(of.filter_map(|a| Some((tree(a.0)?, a.1)))) else { return };
+    let these = places.clone().filter_map(|i| asked.get(i));
+    let Some((some, count)) = gathered(these.filter_map(|a| Some((of(a.0)?, a.1)))) else { return };
     let mut own = [None; BURST];
-    burst::<_, _, BURST, W>(v, Each(some.get(..count).unwrap_or_default()), &mut own);
+    look_up(some.get(..count).unwrap_or_default(), &mut own);
     for (own, place) in own.into_iter().zip(places) {
         found.get_mut(place).into_iter().for_each(|f| *f = own);
     }
@@ -342,6 +339,9 @@ pub(crate) enum Index {
 }
 
 macro_rules! each {
+    ($index:expr, $own:ident => $do:expr) => {
+        each!($index, $own => $do, $own => $do)
+    };
     ($index:expr, $tree:ident => $do:expr, $grid:ident => $by_grid:expr) => {
         match $index {
             Index::Narrow($tree) => $do,
@@ -357,17 +357,17 @@ impl Index {
     /// First half of a lookup: asks for what the second reads.
     #[inline]
     pub(crate) fn probe(&self, v: Vectors, key: &FlowKey) -> u64 {
-        each!(self, t => t.probe(v, key), g => g.probe(key))
+        each!(self, i => i.probe(v, key))
     }
     /// Second half: rank and id of the winner for `key`.
     #[inline]
     pub(crate) fn resolve(&self, v: Vectors, key: &FlowKey, probe: u64) -> Option<(u64, RuleId)> {
-        each!(self, t => t.resolve(v, key, probe), g => g.resolve(v, key))
+        each!(self, i => i.resolve(v, key, probe))
     }
     /// The winner for each key.
     #[inline(always)]
     pub(crate) fn lookup_all(&self, v: Vectors, keys: &[FlowKey], found: &mut [Option<RuleId>]) {
-        each!(self, t => t.lookup_all(v, keys, found), g => g.lookup_all(v, keys, found));
+        each!(self, i => i.lookup_all(v, keys, found));
     }
     /// Asks for what a burst reads of it first.
     #[inline(always)]
@@ -395,29 +395,25 @@ impl Index {
         for (i, (index, _)) in asked.iter().enumerate().take(BURST) {
             kinds.add(index.kind(), i);
         }
-        let grid = |i: usize| match asked.get(i)? {
-            (Self::Grid(grid), key) => Some((&**grid, *key)),
-            _ => None,
+        let narrow = |index: &'a Self| match index {
+            Self::Narrow(tree) => Some(tree),
+            Self::Wide(_) | Self::Grid(_) => None,
         };
-        if let Some((some, count)) = gathered(kinds.of(GRIDS).filter_map(grid)) {
-            let mut own = [None; BURST];
-            grid::lookup_several(v, some.get(..count).unwrap_or_default(), &mut own);
-            for (own, place) in own.into_iter().zip(kinds.of(GRIDS)) {
-                found.get_mut(place).into_iter().for_each(|f| *f = own);
-            }
-        }
+        let wide = |index: &'a Self| match index {
+            Self::Wide(tree) => Some(tree),
+            Self::Narrow(_) | Self::Grid(_) => None,
+        };
+        let grid = |index: &'a Self| match index {
+            Self::Grid(grid) => Some(&**grid),
+            Self::Narrow(_) | Self::Wide(_) => None,
+        };
         for kind in 0..tree::KINDS {
-            let narrow = |index: &'a Self| match index {
-                Self::Narrow(tree) => Some(tree),
-                Self::Wide(_) | Self::Grid(_) => None,
-            };
-            let wide = |index: &'a Self| match index {
-                Self::Narrow(_) | Self::Grid(_) => None,
-                Self::Wide(tree) => Some(tree),
-            };
-            some(v, asked, kinds.of(kind), narrow, found);
-            some(v, asked, kinds.of(tree::KINDS + kind), wide, found);
+            let own = kinds.of(kind);
+            some(asked, own, narrow, |a, f| burst::<_, _, BURST, NARROW>(v, Each(a), f), found);
+            let own = kinds.of(tree::KINDS + kind);
+            some(asked, own, wide, |a, f| burst::<_, _, BURST, WIDE>(v, Each(a), f), found);
         }
+        some(asked, kinds.of(GRIDS), grid, |a, f| grid::lookup_several(v, a, f), found);
     }
     /// Which of the [`KINDS`]: those of one are asked together.
     fn kind(&self) -> usize {
@@ -430,28 +426,21 @@ impl Index {
     /// Adds a rule that is not there. False where it has no room for it; then it is nowhere.
     pub(crate) fn insert(&mut self, v: Vectors, rank: u64, id: RuleId, m: &Match) -> bool {
         let words = words_of(m.mask());
-        each!(self, t => t.form().has(words) && t.insert(v, &t.form().place(rank, id, m)),
-            g => g.form().has(words) && g.insert(&g.form().place(rank, id, m)))
+        each!(self, i => i.form().has(words) && i.insert(v, &i.form().place(rank, id, m)))
     }
     /// The rule that asks just this: its rank and id.
     pub(crate) fn find(&self, v: Vectors, m: &Match, which: Which) -> Option<(u64, RuleId)> {
         let words = words_of(m.mask());
-        each!(self, t => match t.form().has(words) {
-            true => t.find(v, &t.form().place(0, RuleId(0), m).asks, which),
-            false => None,
-        }, g => match g.form().has(words) {
-            true => g.find(&g.form().place(0, RuleId(0), m).asks, which),
+        each!(self, i => match i.form().has(words) {
+            true => i.find(v, &i.form().place(0, RuleId(0), m).asks, which),
             false => None,
         })
     }
     /// Removes the rule that asks just this: its rank and id.
     pub(crate) fn remove(&mut self, v: Vectors, m: &Match, which: Which) -> Option<(u64, RuleId)> {
         let words = words_of(m.mask());
-        each!(self, t => match t.form().has(words) {
-            true => t.remove(v, &t.form().place(0, RuleId(0), m).asks, which),
-            false => None,
-        }, g => match g.form().has(words) {
-            true => g.remove(&g.form().place(0, RuleId(0), m).asks, which),
+        each!(self, i => match i.form().has(words) {
+            true => i.remove(v, &i.form().place(0, RuleId(0), m).asks, which),
             false => None,
         })
     }
@@ -461,7 +450,7 @@ impl Index {
     }
     /// Whether so many have gone that another would be better.
     pub(crate) fn is_sparse(&self) -> bool {
-        each!(self, t => t.is_sparse(), g => g.is_sparse())
+        each!(self, i => i.is_sparse())
     }
     /// Whether changes would scatter its families soon, so that it would be made again and again.
     fn would_scatter(&self) -> bool {
@@ -478,7 +467,7 @@ impl Index {
     }
     /// Number of rules.
     pub(crate) fn len(&self) -> usize {
-        each!(self, t => t.len(), g => g.len())
+        each!(self, i => i.len())
     }
     /// Calls `f` for every rule that stands in this leaf before all others, with its rank.
     pub(crate) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
@@ -489,7 +478,7 @@ impl Index {
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(crate) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
-        each!(self, t => t.rerank(f), g => g.rerank(f));
+        each!(self, i => i.rerank(f));
     }
     /// Whether it is by classes on two axes.
     #[cfg(test)]
@@ -515,18 +504,15 @@ impl Index {
     /// leaves have been counted.
     pub(crate) fn writes(&self, m: &Match) -> usize {
         let words = words_of(m.mask());
-        each!(self, t => match t.form().has(words) {
-            true => t.writes(&t.form().place(0, RuleId(0), m)),
-            false => 1,
-        }, g => match g.form().has(words) {
-            true => g.writes(&g.form().place(0, RuleId(0), m).asks),
+        each!(self, i => match i.form().has(words) {
+            true => i.writes(&i.form().place(0, RuleId(0), m)),
             false => 1,
         })
     }
     pub(crate) fn leaves(&self) -> usize {
-        each!(self, t => t.leaves(), g => g.leaves())
+        each!(self, i => i.leaves())
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        each!(self, t => t.heap_bytes(), g => g.heap_bytes())
+        each!(self, i => i.heap_bytes())
     }
 }

@@ -28,7 +28,6 @@ use crate::sys::prefetch;
 use crate::sys::xdp::Descriptor;
 use bound::{Bound, NEED};
 use loans::Loans;
-use std::cell::Cell;
 use std::os::fd::AsFd;
 use ways::Known;
 use weir_packet::{
@@ -134,9 +133,8 @@ pub struct AfXdp {
     sending: usize,
     big: Super,
     fault: Option<DeviceError>,
+    /// With what sockets counted that are closed by now.
     counters: DeviceCounters,
-    /// What sockets that are closed by now counted.
-    before: Cell<(u64, u64)>,
     /// An interface that was let go of, as its link was down: its index, and what it had received.
     unserved: Option<(u32, u64)>,
 }
@@ -216,7 +214,6 @@ impl AfXdp {
             big: Super { bytes: Vec::with_capacity(MAX_SUPER), open: false, cut: None },
             fault: None,
             counters: DeviceCounters::default(),
-            before: Cell::new((0, 0)),
             unserved: None,
         };
         this.measure(interface.mtu, pool);
@@ -347,10 +344,8 @@ impl AfXdp {
         if self.options.queues != 1 || bound.beside.is_some() {
             return;
         }
-        let (missed, errors) = self.before.get();
         let come = self.watch.received().unwrap_or(before).saturating_sub(before);
-        let past = come.saturating_sub(bound.socket.rx.ready().into());
-        self.before.set((missed + past, errors));
+        self.counters.rx_missed += come.saturating_sub(bound.socket.rx.ready().into());
     }
 
     /// Lets go of the interface and takes every chunk back. Frames that were taken for sending and have not left count as
@@ -363,9 +358,9 @@ impl AfXdp {
         }
         if let Some(b) = self.bound.take() {
             let (missed, errors) = b.counted();
-            let (m, e) = self.before.get();
             // What came and was not asked for goes with the socket.
-            self.before.set((m + missed + u64::from(b.socket.rx.ready()), e + errors));
+            self.counters.rx_missed += missed + u64::from(b.socket.rx.ready());
+            self.counters.tx_errors += errors;
         }
         // The socket is gone: the kernel has no way to a chunk any more.
         self.loans.recover(pool);
@@ -386,11 +381,11 @@ impl Device for AfXdp {
         match self.watch.look_again(self.bound.as_ref().map(|b| b.index)) {
             Seen::Same(state, mtu) => {
                 self.measure(mtu, pool);
-                let waiting = self.bound.as_mut().is_some_and(|b| b.socket.tx.pending() > 0);
-                if state == LinkState::Down && waiting {
+                let waits = |b: &mut Bound| (b.socket.tx.pending() > 0).then_some(b.index);
+                if let (LinkState::Down, Some(index)) = (state, self.bound.as_mut().and_then(waits))
+                {
                     // The kernel would send them when the link is back, to nobody who still waits for them, and nothing
                     // takes them out of the ring but the socket's end. It is opened again when it can be.
-                    let index = self.bound.as_ref().map_or(0, |b| b.index);
                     self.unbind(pool);
                     self.unserved = self.watch.received().map(|n| (index, n));
                 }
@@ -532,11 +527,10 @@ impl Device for AfXdp {
         bound.filter(|b| b.is_veth).map(|b| b.index)
     }
     fn counters(&self) -> DeviceCounters {
-        let (missed, errors) = self.before.get();
-        let (m, e) = self.bound.as_ref().map_or((0, 0), Bound::counted);
+        let (missed, errors) = self.bound.as_ref().map_or((0, 0), Bound::counted);
         DeviceCounters {
-            rx_missed: missed + m,
-            tx_errors: self.counters.tx_errors + errors + e,
+            rx_missed: self.counters.rx_missed + missed,
+            tx_errors: self.counters.tx_errors + errors,
             ..self.counters
         }
     }

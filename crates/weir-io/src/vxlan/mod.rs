@@ -62,9 +62,8 @@ pub struct Vxlan {
     probes: u64,
     /// Who it is in its own probes.
     me: u64,
-    tx_errors: u64,
-    /// What its endpoint had counted for it when it was closed.
-    closed: DeviceCounters,
+    /// Its own, and what its endpoint had counted for it when it was closed.
+    counters: DeviceCounters,
 }
 
 impl Vxlan {
@@ -112,8 +111,7 @@ impl Vxlan {
             theirs: LinkState::Up,
             probes: 0,
             me,
-            tx_errors: 0,
-            closed: DeviceCounters::default(),
+            counters: DeviceCounters::default(),
         };
         port.look(pool);
         Ok(port)
@@ -236,7 +234,7 @@ impl Device for Vxlan {
                 // An error that an earlier datagram has met is told once, by whichever call comes next;
                 // that there is no way, or the frame does not fit it, by each.
                 Err(_) => {
-                    self.tx_errors += 1;
+                    self.counters.tx_errors += 1;
                     taken += 1;
                 }
             }
@@ -269,7 +267,7 @@ impl Device for Vxlan {
         self.fault.clone()
     }
     fn counters(&self) -> DeviceCounters {
-        let mut c = DeviceCounters { tx_errors: self.tx_errors, ..self.closed };
+        let mut c = self.counters;
         let Some(e) = &self.endpoint else { return c };
         let state = e.state();
         let own = state.counts(self.at);
@@ -311,6 +309,6 @@ impl Device for Vxlan {
             // Who reads the socket from now on tells of what it has lost, from its beginning.
             counted.rx_missed = counted.rx_missed.saturating_sub(e.socket.drops());
         }
-        self.closed = counted;
+        self.counters = counted;
     }
 }

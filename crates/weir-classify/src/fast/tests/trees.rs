@@ -5,41 +5,29 @@ use crate::simd::Vectors;
 
 /// A table beside its judge, and rules of three kinds: by whom a frame is sent to, by who sent it, by where it came in.
 struct Kinds {
-    fast: FastTable,
-    judge: Linear,
-    rules: Vec<Rule>,
-    random: u64,
-    ids: u32,
+    table: Judged,
     /// Of sixty, how many are of the other kinds.
     others: u64,
 }
 
 impl Kinds {
     fn of(v: Vectors, rules: u32, others: u64, random: u64) -> Self {
-        let (fast, judge) = (FastTable::with_vectors(v), Linear::default());
-        let mut out = Self { fast, judge, rules: Vec::new(), random, ids: 0, others };
+        let mut out = Self { table: Judged::new(v, random), others };
         for _ in 0..rules {
             let kind = out.any_kind();
             out.put(kind);
         }
         out
     }
-    fn random(&mut self, n: u64) -> u64 {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.random >> 33) % n
-    }
     fn any_kind(&mut self) -> u64 {
-        match self.random(60) {
+        match self.table.random(60) {
             kind if kind < self.others => kind % 10,
             kind => kind % 3 + 10,
         }
     }
     /// Few addresses, so that frames fit rules of several kinds.
     fn put(&mut self, kind: u64) {
-        let mut of = |field: Field, n| (field, u128::from(self.random(n)));
+        let mut of = |field: Field, n| (field, u128::from(self.table.random(n)));
         let fields: &[_] = match kind {
             0..5 => &[of(Field::EthSrc, 400), of(Field::Ipv4Src, 9)],
             5..7 => &[of(Field::EthSrc, 400), of(Field::TpDst, 30), of(Field::IpProto, 3)],
@@ -51,33 +39,22 @@ impl Kinds {
             _ => &[of(Field::EthDst, 3_000), of(Field::Ipv4Src, 9)],
         };
         let m = fields.iter().fold(Match::any(), |m, (f, value)| m.with(*f, *value));
-        let (priority, id) = (self.random(7) as u32, self.ids);
-        self.ids += 1;
-        let r = rule(m, priority, id);
-        let there = self.judge.insert(r);
-        assert_eq!(self.fast.insert(r), there);
-        self.rules.extend(there.is_ok().then_some(r));
-    }
-    fn remove(&mut self) {
-        let at = self.random(self.rules.len() as u64) as usize;
-        let r = self.rules.swap_remove(at);
-        assert_eq!(self.fast.remove(&r.matcher, r.priority), Some(r.id));
-        assert_eq!(self.judge.remove(&r.matcher, r.priority), Some(r.id));
+        self.table.put(m, 7);
     }
     fn change(&mut self, grow: u64) {
-        if self.rules.is_empty() || self.random(10) < grow {
+        if self.table.rules.is_empty() || self.table.random(10) < grow {
             let kind = self.any_kind();
             self.put(kind);
         } else {
-            self.remove();
+            self.table.take();
         }
     }
     /// A key that fits two rules, most often of different kinds.
     fn key(&mut self) -> FlowKey {
-        let mut key = FlowKey([self.random(1 << 31) << self.random(33); WORDS]);
+        let mut key = FlowKey([self.table.random(1 << 31) << self.table.random(33); WORDS]);
         for _ in 0..2 {
-            let at = self.random(self.rules.len() as u64) as usize;
-            let m = self.rules[at].matcher;
+            let at = self.table.random(self.table.rules.len() as u64) as usize;
+            let m = self.table.rules[at].matcher;
             let parts = key.0.iter_mut().zip(m.mask().0).zip(m.value().0);
             parts.for_each(|((k, m), v)| *k = *k & !m | v);
         }
@@ -86,20 +63,20 @@ impl Kinds {
     /// All rules are there, and a burst of keys finds what the judge does, as each by itself.
     fn check(&mut self) {
         let (mut all, mut want) = (Vec::new(), Vec::new());
-        self.fast.for_each(&mut |r| all.push((r.priority, r.id, r.matcher.value().0)));
-        self.judge.for_each(&mut |r| want.push((r.priority, r.id, r.matcher.value().0)));
+        self.table.fast.for_each(&mut |r| all.push((r.priority, r.id, r.matcher.value().0)));
+        self.table.judge.for_each(&mut |r| want.push((r.priority, r.id, r.matcher.value().0)));
         [&mut all, &mut want].into_iter().for_each(|all| all.sort_unstable());
         assert_eq!(all, want);
         let keys: Vec<FlowKey> = (0..70).map(|_| self.key()).collect();
         let mut found = vec![None; keys.len()];
-        self.fast.lookup_all(&keys, &mut found);
+        self.table.fast.lookup_all(&keys, &mut found);
         for (key, found) in keys.iter().zip(found) {
-            assert_eq!(found, self.judge.lookup(key));
-            assert_eq!(found, self.fast.lookup(key));
+            assert_eq!(found, self.table.judge.lookup(key));
+            assert_eq!(found, self.table.fast.lookup(key));
         }
     }
     fn trees(&self) -> usize {
-        self.fast.index.as_ref().map_or(0, |i| i.trees())
+        self.table.fast.index.as_ref().map_or(0, |i| i.trees())
     }
 }
 
@@ -110,32 +87,32 @@ fn two_trees_tell_the_winner() {
     for (round, v) in Vectors::available().into_iter().chain([Vectors::best(); 2]).enumerate() {
         let mut t = Kinds::of(v, 1_300, 10, round as u64);
         for step in 0..9 {
-            let mut draft = t.fast.begin_draft().unwrap();
-            while t.fast.draft_more(&mut draft, 64) == Copying::More {
+            let mut draft = t.table.fast.begin_draft().unwrap();
+            while t.table.fast.draft_more(&mut draft, 64) == Copying::More {
                 (0..step % 3).for_each(|_| t.change(5));
             }
             if step == 4 {
-                t.fast.inserted = u32::MAX - 40;
-                t.fast.forget_draft();
-                draft = t.fast.begin_draft().unwrap();
-                while t.fast.draft_more(&mut draft, 64) == Copying::More {}
+                t.table.fast.inserted = u32::MAX - 40;
+                t.table.fast.forget_draft();
+                draft = t.table.fast.begin_draft().unwrap();
+                while t.table.fast.draft_more(&mut draft, 64) == Copying::More {}
             }
             let made = draft.make_with_others();
             (0..step % 4 * 9).for_each(|_| t.change(5));
-            assert!(adopted(&mut t.fast, made));
+            assert!(adopted(&mut t.table.fast, made));
             trees[t.trees()] += 1;
             for _ in 0..6 {
                 (0..40).for_each(|_| t.change(if step < 6 { 5 } else { 3 }));
                 t.check();
             }
         }
-        while !t.rules.is_empty() {
-            (0..150.min(t.rules.len())).for_each(|_| t.remove());
-            if !t.rules.is_empty() {
+        while !t.table.rules.is_empty() {
+            (0..150.min(t.table.rules.len())).for_each(|_| t.table.take());
+            if !t.table.rules.is_empty() {
                 t.check();
             }
         }
-        assert!(t.fast.is_empty() && !t.fast.is_indexed());
+        assert!(t.table.fast.is_empty() && !t.table.fast.is_indexed());
     }
     assert!(trees[2] > trees[1] * 9, "{trees:?}");
 }
@@ -181,9 +158,9 @@ fn tables_of_two_trees_answer_together() {
             [(1_300, 10), (700, 0), (2_000, 14), (900, 9), (1_100, 10)].into_iter().enumerate()
         {
             let mut t = Kinds::of(v, rules, others, 40 + i as u64);
-            let draft = draft(&mut t.fast).unwrap();
+            let draft = draft(&mut t.table.fast).unwrap();
             let made = if i == 4 { draft.make_by_rows() } else { draft.make_with_others() };
-            assert!(adopted(&mut t.fast, made));
+            assert!(adopted(&mut t.table.fast, made));
             all.push(t);
         }
         let trees: Vec<usize> = all.iter().map(Kinds::trees).collect();
@@ -191,11 +168,11 @@ fn tables_of_two_trees_answer_together() {
         for n in (1..90usize).step_by(4) {
             let which = |i: usize| i * 7 % 5;
             let keys: Vec<FlowKey> = (0..n).map(|i| all[which(i)].key()).collect();
-            let tables: Vec<_> = (0..n).map(|i| Some(&all[which(i)].fast)).collect();
+            let tables: Vec<_> = (0..n).map(|i| Some(&all[which(i)].table.fast)).collect();
             let mut found = vec![None; n];
             FastTable::lookup_several(&tables, &keys, &mut found);
             for (i, key) in keys.iter().enumerate() {
-                assert_eq!(found[i], all[which(i)].judge.lookup(key), "{n} {i}");
+                assert_eq!(found[i], all[which(i)].table.judge.lookup(key), "{n} {i}");
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Called by `grid` alone.
 
 use super::lists::{Best, Key};
-use super::{Grid, W};
+use super::{Grid, Kind, W};
 use crate::index::burst::Told;
 use crate::index::place::Words;
 use crate::key::FlowKey;
@@ -78,8 +78,8 @@ impl Work for One<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { grid, key } = self;
-        let mut at = grid.place(&grid.form.words_for_bits::<W>(key));
-        at.first = grid.cells.first(lanes, at.cell, at.key);
+        let mut at = grid.plan.place(&grid.form().words_for_bits::<W>(key));
+        at.first = grid.of(Kind::Cell).first(lanes, at.cell, at.key);
         grid.best(lanes, &at).map(|b| (b.rank, b.id))
     }
 }
@@ -112,14 +112,14 @@ impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
         let mut all = [At::default(); BURST];
         for (i, at) in all.iter_mut().enumerate().take(n) {
             let grid = asked.grid(i);
-            *at = grid.place(&grid.form.words_for_bits::<W>(asked.key(i)));
-            grid.cells.prefetch(at.cell);
+            *at = grid.plan.place(&grid.form().words_for_bits::<W>(asked.key(i)));
+            grid.of(Kind::Cell).prefetch(at.cell);
         }
         for (i, at) in all.iter().enumerate().take(n) {
-            asked.grid(i).cells.prefetch_rules(at.cell);
+            asked.grid(i).of(Kind::Cell).prefetch_rules(at.cell);
         }
         for (i, at) in all.iter_mut().enumerate().take(n) {
-            at.first = asked.grid(i).cells.first(lanes, at.cell, at.key);
+            at.first = asked.grid(i).of(Kind::Cell).first(lanes, at.cell, at.key);
         }
         for (i, (at, found)) in all.iter().zip(found).enumerate().take(n) {
             *found = asked.grid(i).best(lanes, at).map(|b| T::of(b.rank, b.id));
@@ -138,13 +138,13 @@ impl Work for Tiles<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> usize {
         let grid = self.grid;
-        let at = grid.place(&self.key);
-        let mut tiles = grid.cells.tiles(lanes, at.cell, at.key, Best::NONE);
-        let mut best = grid.cells.told(grid.cells.first(lanes, at.cell, at.key));
-        let lists = [(&grid.columns, at.across), (&grid.rows, at.down), (&grid.others, 0)];
-        for (of, list) in lists {
-            tiles += of.tiles(lanes, usize::from(list), at.key, best);
-            best = of.best(lanes, usize::from(list), at.key, best);
+        let at = grid.plan.place(&self.key);
+        let cells = grid.of(Kind::Cell);
+        let mut tiles = cells.tiles(lanes, at.cell, at.key, Best::NONE);
+        let mut best = cells.told(cells.first(lanes, at.cell, at.key));
+        for (kind, list) in [(Kind::Column, at.across), (Kind::Row, at.down), (Kind::Other, 0)] {
+            tiles += grid.of(kind).tiles(lanes, usize::from(list), at.key, best);
+            best = grid.of(kind).best(lanes, usize::from(list), at.key, best);
         }
         tiles
     }

@@ -49,6 +49,16 @@ const COPIED: usize = 64;
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
+    plan: Plan,
+    /// Of each [`Kind`].
+    lists: [Lists; KINDS],
+    len: usize,
+    made_of: usize,
+}
+
+/// What says where rules and keys are.
+#[derive(Clone, Debug)]
+struct Plan {
     form: Form,
     /// The axes' word, and the one that is compared.
     axes: usize,
@@ -57,13 +67,21 @@ pub(crate) struct Grid {
     common: Asks<W>,
     across: Axis,
     down: Axis,
-    cells: Lists,
-    columns: Lists,
-    rows: Lists,
-    /// One.
-    others: Lists,
-    len: usize,
-    made_of: usize,
+}
+
+/// Which lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cell,
+    Column,
+    Row,
+    /// There is one.
+    Other,
+}
+const KINDS: usize = 4;
+
+impl Kind {
+    const ALL: [Self; KINDS] = [Self::Cell, Self::Column, Self::Row, Self::Other];
 }
 
 /// The lists that a rule is in.
@@ -93,26 +111,12 @@ fn word(asks: &Asks<W>, word: usize) -> lists::Asks {
     lists::Asks { mask: of(&asks.mask), value: of(&asks.value) }
 }
 
-impl Grid {
-    /// Of these rules, the best first; none where they have no such axes, or where lookups would look at many of them.
-    pub(super) fn new(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
-        let one = rules.first()?.asks;
-        let differ: Vec<usize> =
-            (0..W).filter(|w| rules.iter().any(|r| word(&r.asks, *w) != word(&one, *w))).collect();
-        // Of the words that rules differ in, one has the axes and the other is compared.
-        let ways = match *differ.as_slice() {
-            [axes] => vec![(axes, W)],
-            [one, other] => vec![(one, other), (other, one)],
-            _ => return None,
-        };
-        let of = |(axes, rest)| Self::by(form, rules, axes, rest);
-        ways.into_iter().find_map(of).filter(|g| g.takes_few(v, rules))
-    }
-    fn by(form: Form, rules: &[Place<W>], axes: usize, rest: usize) -> Option<Self> {
+impl Plan {
+    /// Where the axes are of this word and another is compared; none where too many classes would be told apart.
+    fn new(form: Form, rules: &[Place<W>], axes: usize, rest: usize) -> Option<Self> {
         let axis = |i: usize| Axis::new(rules.iter().map(|r| asked(&r.asks, axes)[i]));
         let (across, down) = (axis(0)?, axis(1)?);
-        let (width, height) = (across.count(), down.count());
-        if width * height > ALL.min(4 * rules.len()) {
+        if across.count() * down.count() > ALL.min(4 * rules.len()) {
             return None;
         }
         let mut common = rules.first()?.asks;
@@ -120,49 +124,13 @@ impl Grid {
             common.mask.get_mut(word).into_iter().for_each(|m| *m = 0);
             common.value.get_mut(word).into_iter().for_each(|v| *v = 0);
         }
-        let none = |compared, lists| Lists::new(compared, &vec![Vec::new(); lists]);
-        let mut grid = Self {
-            form,
-            axes,
-            rest,
-            common,
-            across,
-            down,
-            cells: none(Compared::Rest, width * height)?,
-            columns: none(Compared::Both, width)?,
-            rows: none(Compared::Both, height)?,
-            others: none(Compared::Both, 1)?,
-            len: rules.len(),
-            made_of: rules.len(),
-        };
-        let mut all = [width * height, width, height, 1].map(|n| vec![Vec::new(); n]);
-        let mut sorted: Vec<&Place<W>> = rules.iter().collect();
-        sorted.sort_unstable_by_key(|r| Reverse(r.rank));
-        for rule in sorted {
-            let row = grid.row(&rule.asks, rule.rank, RuleId(rule.id as u32))?;
-            let home = grid.home(row.known.asked)?;
-            grid.each_list(&home, |kind, list| {
-                all.get_mut(kind)
-                    .and_then(|l| l.get_mut(list))
-                    .into_iter()
-                    .for_each(|l| l.push(row));
-            });
-        }
-        let [cells, columns, rows, others] = &all;
-        grid.cells = Lists::new(Compared::Rest, cells)?;
-        grid.columns = Lists::new(Compared::Both, columns)?;
-        grid.rows = Lists::new(Compared::Both, rows)?;
-        grid.others = Lists::new(Compared::Both, others)?;
-        Some(grid)
+        Some(Self { form, axes, rest, common, across, down })
     }
-    /// Whether lookups look at few tiles.
-    fn takes_few(&self, v: Vectors, rules: &[Place<W>]) -> bool {
-        let rules: Vec<_> = rules.iter().map(|r| &r.asks).enumerate().collect();
-        let keys = some_keys(&rules, KEYS);
-        let tiles = |key| with_vectors(v, Tiles { grid: self, key: Words::new(key) });
-        keys.iter().map(tiles).sum::<usize>() <= TILES * keys.len()
+    /// Lists that there are of each kind.
+    fn counts(&self) -> [usize; KINDS] {
+        let (width, height) = (self.across.count(), self.down.count());
+        [width * height, width, height, 1]
     }
-
     /// A rule's row, if it can have one.
     fn row(&self, asks: &Asks<W>, rank: u64, id: RuleId) -> Option<Row> {
         let is_common = (0..W)
@@ -181,34 +149,34 @@ impl Grid {
             (x, y) if x * y <= CELLS => Home::Cells(across, down),
             (x, y) if x <= y && x <= LISTS => Home::Columns(across),
             (_, y) if y <= LISTS => Home::Rows(down),
-            (x, _) if x <= LISTS => Home::Columns(across),
             _ => Home::Others,
         })
     }
     /// Calls `f` with the kind and the number of each list.
-    fn each_list(&self, home: &Home<'_>, mut f: impl FnMut(usize, usize)) {
+    fn each_list(&self, home: &Home<'_>, mut f: impl FnMut(Kind, usize)) {
         match home {
             Home::Cells(across, down) => {
                 for x in *across {
-                    down.iter().for_each(|y| f(0, self.cell(usize::from(*x), usize::from(*y))));
+                    let cell = |y: &u16| self.cell(usize::from(*x), usize::from(*y));
+                    down.iter().for_each(|y| f(Kind::Cell, cell(y)));
                 }
             }
-            Home::Columns(across) => across.iter().for_each(|x| f(1, usize::from(*x))),
-            Home::Rows(down) => down.iter().for_each(|y| f(2, usize::from(*y))),
-            Home::Others => f(3, 0),
+            Home::Columns(across) => across.iter().for_each(|x| f(Kind::Column, usize::from(*x))),
+            Home::Rows(down) => down.iter().for_each(|y| f(Kind::Row, usize::from(*y))),
+            Home::Others => f(Kind::Other, 0),
         }
     }
     /// The first of a rule's lists: its kind and number.
-    fn first(&self, asked: [u16; 2]) -> Option<(usize, usize)> {
+    fn first(&self, asked: [u16; 2]) -> Option<(Kind, usize)> {
         let mut first = None;
         self.each_list(&self.home(asked)?, |kind, list| {
             first.get_or_insert((kind, list));
         });
         first
     }
-    /// The lists of a rule, of one kind.
-    fn lists_of(&self, asked: [u16; 2]) -> Option<(usize, Vec<usize>)> {
-        let (mut of, mut lists) = (0, Vec::with_capacity(LISTS));
+    /// The lists of a rule, which are of one kind.
+    fn lists_of(&self, asked: [u16; 2]) -> Option<(Kind, Vec<usize>)> {
+        let (mut of, mut lists) = (Kind::Other, Vec::with_capacity(LISTS));
         self.each_list(&self.home(asked)?, |kind, list| {
             of = kind;
             lists.push(list);
@@ -218,94 +186,6 @@ impl Grid {
     #[inline(always)]
     fn cell(&self, across: usize, down: usize) -> usize {
         across * self.down.count() + down
-    }
-    fn kind(&self, kind: usize) -> &Lists {
-        match kind {
-            0 => &self.cells,
-            1 => &self.columns,
-            2 => &self.rows,
-            _ => &self.others,
-        }
-    }
-    fn kind_mut(&mut self, kind: usize) -> &mut Lists {
-        match kind {
-            0 => &mut self.cells,
-            1 => &mut self.columns,
-            2 => &mut self.rows,
-            _ => &mut self.others,
-        }
-    }
-
-    pub(super) fn form(&self) -> &Form {
-        &self.form
-    }
-    /// Adds a rule that is not there. False where it can't have it; then it is nowhere.
-    pub(super) fn insert(&mut self, place: &Place<W>) -> bool {
-        let Some(row) = self.row(&place.asks, place.rank, RuleId(place.id as u32)) else {
-            return false;
-        };
-        let Some((kind, lists)) = self.lists_of(row.known.asked) else { return false };
-        let of = self.kind_mut(kind);
-        let Some(full) = lists.iter().position(|list| !of.insert(*list, &row)) else {
-            self.len += 1;
-            return true;
-        };
-        for list in lists.iter().take(full) {
-            of.remove(*list, row.known.rank);
-        }
-        false
-    }
-    fn known(&self, asks: &Asks<W>, which: Which) -> Option<Known> {
-        let row = self.row(asks, 0, RuleId(0))?;
-        let (kind, list) = self.first(row.known.asked)?;
-        self.kind(kind).find(list, row.known.asked, row.rest, which)
-    }
-    /// The rule that asks just this: its rank and id.
-    pub(super) fn find(&self, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
-        self.known(asks, which).map(|k| (k.rank, RuleId(k.id)))
-    }
-    /// Removes the rule that asks just this: its rank and id.
-    pub(super) fn remove(&mut self, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
-        let known = self.known(asks, which)?;
-        let (kind, lists) = self.lists_of(known.asked)?;
-        for list in lists {
-            self.kind_mut(kind).remove(list, known.rank);
-        }
-        self.len -= 1;
-        Some((known.rank, RuleId(known.id)))
-    }
-    /// Whether so many have gone that another index would be better.
-    pub(super) fn is_sparse(&self) -> bool {
-        self.len * 2 < self.made_of
-    }
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-    /// Groups of lists, to be copied one by one.
-    pub(super) fn leaves(&self) -> usize {
-        self.lists().div_ceil(COPIED)
-    }
-    fn lists(&self) -> usize {
-        (0..4).map(|kind| self.kind(kind).len()).sum()
-    }
-    /// Calls `f` for every rule whose first list is of this group, with its rank.
-    pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
-        for list in leaf * COPIED..((leaf + 1) * COPIED).min(self.lists()) {
-            let (mut kind, mut list) = (0, list);
-            while list >= self.kind(kind).len() {
-                list -= self.kind(kind).len();
-                kind += 1;
-            }
-            for row in self.kind(kind).rows(list) {
-                if self.first(row.known.asked) == Some((kind, list)) {
-                    let (matcher, rank) = (self.form.matcher(&self.asks(&row)), row.known.rank);
-                    f(
-                        rank,
-                        &Rule { matcher, priority: (rank >> 32) as u32, id: RuleId(row.known.id) },
-                    );
-                }
-            }
-        }
     }
     /// All that a rule asks.
     fn asks(&self, row: &Row) -> Asks<W> {
@@ -325,20 +205,6 @@ impl Grid {
         }
         asks
     }
-    /// Gives every rule the rank that `f` says; their order must stay.
-    pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
-        (0..4).for_each(|kind| self.kind_mut(kind).rerank(f));
-    }
-    /// What a change of a rule writes to: the lists that it is in, or a place beside.
-    pub(super) fn writes(&self, asks: &Asks<W>) -> usize {
-        let lists = self.row(asks, 0, RuleId(0)).and_then(|r| self.lists_of(r.known.asked));
-        lists.map_or(1, |(_, lists)| lists.len())
-    }
-    pub(super) fn heap_bytes(&self) -> usize {
-        let lists: usize = (0..4).map(|kind| self.kind(kind).heap_bytes()).sum();
-        size_of::<Self>() + self.across.heap_bytes() + self.down.heap_bytes() + lists
-    }
-
     /// Where a key is.
     #[inline(always)]
     fn place(&self, words: &Words) -> At {
@@ -354,25 +220,168 @@ impl Grid {
         let (across, down) = (across as u16, down as u16);
         At { key, cell, across, down, is_other: differ != 0, first: NOBODY }
     }
+}
+
+impl Grid {
+    /// Of these rules, the best first; none where they have no such axes, or where lookups would look at many of them.
+    pub(super) fn new(v: Vectors, form: Form, rules: &[Place<W>]) -> Option<Self> {
+        let one = rules.first()?.asks;
+        let differ: Vec<usize> =
+            (0..W).filter(|w| rules.iter().any(|r| word(&r.asks, *w) != word(&one, *w))).collect();
+        // Of the words that rules differ in, one has the axes and the other is compared.
+        let ways = match *differ.as_slice() {
+            [axes] => vec![(axes, W)],
+            [one, other] => vec![(one, other), (other, one)],
+            _ => return None,
+        };
+        let plan = |(axes, rest)| Plan::new(form, rules, axes, rest);
+        let by = |way| plan(way).and_then(|p| Self::by(p, rules));
+        ways.into_iter().find_map(by).filter(|g| g.takes_few(v, rules))
+    }
+    fn by(plan: Plan, rules: &[Place<W>]) -> Option<Self> {
+        let mut all = plan.counts().map(|n| vec![Vec::new(); n]);
+        let mut sorted: Vec<&Place<W>> = rules.iter().collect();
+        sorted.sort_unstable_by_key(|r| Reverse(r.rank));
+        for rule in sorted {
+            let row = plan.row(&rule.asks, rule.rank, RuleId(rule.id as u32))?;
+            let home = plan.home(row.known.asked)?;
+            plan.each_list(&home, |kind, list| {
+                all[kind as usize].get_mut(list).into_iter().for_each(|l| l.push(row));
+            });
+        }
+        let [cells, columns, rows, others] = &all;
+        let lists = [
+            Lists::new(Compared::Rest, cells)?,
+            Lists::new(Compared::Both, columns)?,
+            Lists::new(Compared::Both, rows)?,
+            Lists::new(Compared::Both, others)?,
+        ];
+        Some(Self { plan, lists, len: rules.len(), made_of: rules.len() })
+    }
+    /// Whether lookups look at few tiles.
+    fn takes_few(&self, v: Vectors, rules: &[Place<W>]) -> bool {
+        let rules: Vec<_> = rules.iter().map(|r| &r.asks).enumerate().collect();
+        let keys = some_keys(&rules, KEYS);
+        let tiles = |key| with_vectors(v, Tiles { grid: self, key: Words::new(key) });
+        keys.iter().map(tiles).sum::<usize>() <= TILES * keys.len()
+    }
+
+    #[inline(always)]
+    fn of(&self, kind: Kind) -> &Lists {
+        &self.lists[kind as usize]
+    }
+    pub(super) fn form(&self) -> &Form {
+        &self.plan.form
+    }
+    /// Adds a rule that is not there. False where it can't have it; then it is nowhere.
+    pub(super) fn insert(&mut self, _: Vectors, place: &Place<W>) -> bool {
+        let row = self.plan.row(&place.asks, place.rank, RuleId(place.id as u32));
+        let lists = row.and_then(|r| self.plan.lists_of(r.known.asked));
+        let (Some(row), Some((kind, lists))) = (row, lists) else { return false };
+        let of = &mut self.lists[kind as usize];
+        let Some(full) = lists.iter().position(|list| !of.insert(*list, &row)) else {
+            self.len += 1;
+            return true;
+        };
+        for list in lists.iter().take(full) {
+            of.remove(*list, row.known.rank);
+        }
+        false
+    }
+    fn known(&self, asks: &Asks<W>, which: Which) -> Option<Known> {
+        let row = self.plan.row(asks, 0, RuleId(0))?;
+        let (kind, list) = self.plan.first(row.known.asked)?;
+        self.of(kind).find(list, row.known.asked, row.rest, which)
+    }
+    /// The rule that asks just this: its rank and id.
+    pub(super) fn find(&self, _: Vectors, asks: &Asks<W>, which: Which) -> Option<(u64, RuleId)> {
+        self.known(asks, which).map(|k| (k.rank, RuleId(k.id)))
+    }
+    /// Removes the rule that asks just this: its rank and id.
+    pub(super) fn remove(
+        &mut self,
+        _: Vectors,
+        asks: &Asks<W>,
+        which: Which,
+    ) -> Option<(u64, RuleId)> {
+        let known = self.known(asks, which)?;
+        let (kind, lists) = self.plan.lists_of(known.asked)?;
+        for list in lists {
+            self.lists[kind as usize].remove(list, known.rank);
+        }
+        self.len -= 1;
+        Some((known.rank, RuleId(known.id)))
+    }
+    /// Whether so many have gone that another index would be better.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len * 2 < self.made_of
+    }
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+    /// Groups of lists, to be copied one by one.
+    pub(super) fn leaves(&self) -> usize {
+        self.count().div_ceil(COPIED)
+    }
+    fn count(&self) -> usize {
+        self.lists.iter().map(Lists::len).sum()
+    }
+    /// Calls `f` for every rule whose first list is of this group, with its rank.
+    pub(super) fn each_of(&self, leaf: usize, f: &mut dyn FnMut(u64, &Rule)) {
+        for at in leaf * COPIED..((leaf + 1) * COPIED).min(self.count()) {
+            let mut list = at;
+            let Some(kind) = Kind::ALL.into_iter().find(|kind| {
+                let of = self.of(*kind).len();
+                let is_here = list < of;
+                list -= if is_here { 0 } else { of };
+                is_here
+            }) else {
+                continue;
+            };
+            for row in self.of(kind).rows(list) {
+                if self.plan.first(row.known.asked) == Some((kind, list)) {
+                    let matcher = self.plan.form.matcher(&self.plan.asks(&row));
+                    let (priority, id) = ((row.known.rank >> 32) as u32, RuleId(row.known.id));
+                    f(row.known.rank, &Rule { matcher, priority, id });
+                }
+            }
+        }
+    }
+    /// Gives every rule the rank that `f` says; their order must stay.
+    pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
+        self.lists.iter_mut().for_each(|l| l.rerank(f));
+    }
+    /// What a change of a rule writes to: the lists that it is in, or a place beside.
+    pub(super) fn writes(&self, place: &Place<W>) -> usize {
+        let row = self.plan.row(&place.asks, 0, RuleId(0));
+        let lists = row.and_then(|r| self.plan.lists_of(r.known.asked));
+        lists.map_or(1, |(_, lists)| lists.len())
+    }
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists: usize = self.lists.iter().map(Lists::heap_bytes).sum();
+        let axes = self.plan.across.heap_bytes() + self.plan.down.heap_bytes();
+        size_of::<Self>() + axes + lists
+    }
+
     /// The best of a key's rules.
     #[inline(always)]
     fn best<L: Lanes>(&self, lanes: L, at: &At) -> Option<Best> {
-        let best =
-            self.columns.best(lanes, usize::from(at.across), at.key, self.cells.told(at.first));
-        let best = self.rows.best(lanes, usize::from(at.down), at.key, best);
-        let best = self.others.best(lanes, 0, at.key, best);
+        let best = self.of(Kind::Cell).told(at.first);
+        let best = self.of(Kind::Column).best(lanes, usize::from(at.across), at.key, best);
+        let best = self.of(Kind::Row).best(lanes, usize::from(at.down), at.key, best);
+        let best = self.of(Kind::Other).best(lanes, 0, at.key, best);
         (best.rank != 0 && !at.is_other).then_some(best)
     }
     /// First half of a lookup: asks for what the second reads.
     #[inline(always)]
-    pub(super) fn probe(&self, key: &FlowKey) -> u64 {
-        let at = self.place(&self.form.words_for_bits::<W>(key));
-        self.cells.prefetch(at.cell);
+    pub(super) fn probe(&self, _: Vectors, key: &FlowKey) -> u64 {
+        let at = self.plan.place(&self.form().words_for_bits::<W>(key));
+        self.of(Kind::Cell).prefetch(at.cell);
         0
     }
     /// Second half: rank and id of the winner.
     #[inline]
-    pub(super) fn resolve(&self, v: Vectors, key: &FlowKey) -> Option<(u64, RuleId)> {
+    pub(super) fn resolve(&self, v: Vectors, key: &FlowKey, _: u64) -> Option<(u64, RuleId)> {
         with_vectors(v, One { grid: self, key })
     }
     /// The winner for each key, and what is to be told of it.
