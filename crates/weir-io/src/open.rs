@@ -317,7 +317,8 @@ pub fn open(
     let target = spec.target.as_str();
     let path = Path::new(target);
     let mut offering = |mode, shortcut| {
-        let options = Options { mode, shortcut, if_busy: IfBusy::Say, ..Options::default() };
+        let ring = umem.ring();
+        let options = Options { mode, shortcut, ring, if_busy: IfBusy::Say, ..Options::default() };
         let port = AfXdp::open(target, options, umem, pool)?;
         let notes = port.notes();
         Ok(Opened { notes, ..Opened::plain(port) })
@@ -411,7 +412,8 @@ pub fn open_queue(
         return Err(DeviceError::Setting { name: spec.to_string(), problem });
     };
     let queues = u32::try_from(all).unwrap_or(u32::MAX);
-    let options = Options { mode, queue, queues, if_busy: IfBusy::Say, ..Options::default() };
+    let ring = umem.ring();
+    let options = Options { mode, queue, queues, ring, if_busy: IfBusy::Say, ..Options::default() };
     let port = AfXdp::open_queue(&spec.target, options, umem, pool, program)?;
     let notes = port.notes();
     Ok(Opened { notes, ..Opened::plain(port) })

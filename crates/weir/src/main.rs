@@ -10,6 +10,7 @@ mod bench;
 mod commands;
 mod config;
 mod controller;
+mod date;
 mod environment;
 mod fault;
 mod functions;

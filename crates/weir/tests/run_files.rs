@@ -644,3 +644,23 @@ fn a_log_that_nobody_reads_holds_up_nothing() {
     });
     assert!(ended.unwrap().success());
 }
+
+/// By `--log` each line says when it was, or what the journal asks for; a line that tells of a fault says that, too.
+#[test]
+fn lines_of_a_log_say_when_and_how_grave() {
+    let is_moment = |text: &str| {
+        let like = |c: char| if c.is_ascii_digit() { '0' } else { c };
+        text.chars().map(like).collect::<String>() == "0000-00-00T00:00:00.000Z"
+    };
+    for (form, info, warning) in [("time", " info    ", " warning "), ("journal", "<6>", "<4>")] {
+        let mut d = Daemon::start(&endless(RULE), &["--log", form]);
+        let refused = d.reload("port = 3\n");
+        let refused = refused.find(warning).map(|at| &refused[at + warning.len()..]);
+        assert!(refused.is_some_and(|line| line.starts_with("weir: ")), "{refused:?}");
+        for line in d.stop() {
+            let begins = [info, warning].iter().find_map(|b| Some(line.split_once(*b)?.0));
+            assert!(begins.is_some_and(|b| is_moment(b) == (form == "time")), "{line}");
+            assert!(form == "time" || begins == Some(""), "{line}");
+        }
+    }
+}

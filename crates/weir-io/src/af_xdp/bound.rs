@@ -36,15 +36,30 @@ pub enum Mode {
 
 /// The umem that the AF_XDP ports of one worker share: the region of its pool. The first port
 /// registers it, the others bind to it (`XDP_SHARED_UMEM`); ports may come and go in any order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Umem {
     sockets: Arc<Mutex<Vec<Weak<OwnedFd>>>>,
+    ring: u32,
+}
+
+impl Default for Umem {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Umem {
-    /// No port yet.
+    /// No port yet; rings are [`Options::default`]'s.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_rings(Options::default().ring)
+    }
+    /// No port yet; whoever asks for [`Self::ring`] makes rings of so many entries.
+    pub fn with_rings(ring: u32) -> Self {
+        Self { sockets: Arc::default(), ring }
+    }
+    /// Entries of each ring of ports that are opened by what they are called ([`crate::open::open`]).
+    pub fn ring(&self) -> u32 {
+        self.ring
     }
     /// Ports that have it registered.
     pub fn ports(&self) -> usize {

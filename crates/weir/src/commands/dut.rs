@@ -62,6 +62,8 @@ pub struct Args {
     /// Only list the profiles that come along
     #[arg(long, conflicts_with = "print_truth")]
     list: bool,
+    #[command(flatten)]
+    log: log_writer::Log,
 }
 
 /// Chunks of a port's pool: bursts in and out, and what a device keeps.
@@ -89,7 +91,7 @@ pub fn run(args: &Args) -> Result<()> {
         None => Control::Listen(address("--listen", &args.listen)?),
     };
     let snmp = args.snmp.as_ref().map(|s| address("--snmp", s)).transpose()?;
-    log_writer::start()?;
+    log_writer::start(args.log)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("taking signals")?;
     once("--ports", &args.ports)?;
     let ports = args.ports.iter().map(|p| open(p)).collect::<Result<Vec<_>>>()?;

@@ -5,6 +5,7 @@
 //! out and counted, and where there is room again the log says how many are missing. Standard output and standard error
 //! share the one writer, so that their lines keep their order, and one that is stuck holds up both.
 
+use crate::date;
 use anyhow::{Context, Result};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of lines that wait to be written; one line always may.
 const ROOM_BYTES: usize = 1 << 20;
@@ -31,6 +32,41 @@ pub enum Stream {
     Error,
 }
 
+/// How lines begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Form {
+    /// As they are
+    #[default]
+    Plain,
+    /// With the time (UTC, RFC 3339), and info, or what goes wrong: warning
+    Time,
+    /// With the level as systemd's journal reads it (sd-daemon(3)); the journal knows the time
+    Journal,
+}
+
+impl Form {
+    /// What `text` is written as: with an end, and each of its lines with what this form has before it.
+    fn of(self, stream: Stream, text: &str, since_1970: Duration) -> String {
+        let before = match (self, stream) {
+            (Self::Plain, _) => return format!("{text}\n"),
+            (Self::Time, Stream::Output) => format!("{} info    ", date::moment(since_1970)),
+            (Self::Time, Stream::Error) => format!("{} warning ", date::moment(since_1970)),
+            // LOG_INFO and LOG_WARNING of syslog(3).
+            (Self::Journal, Stream::Output) => "<6>".to_owned(),
+            (Self::Journal, Stream::Error) => "<4>".to_owned(),
+        };
+        text.split('\n').fold(String::new(), |all, line| all + &before + line + "\n")
+    }
+}
+
+/// Arguments of what runs on.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Log {
+    /// How lines of the log begin
+    #[arg(long = "log", value_name = "FORM", value_enum, default_value_t)]
+    form: Form,
+}
+
 /// This process's, if it has one.
 static OURS: OnceLock<Arc<LogWriter>> = OnceLock::new();
 
@@ -38,13 +74,13 @@ static OURS: OnceLock<Arc<LogWriter>> = OnceLock::new();
 ///
 /// # Errors
 /// What the system says of the thread, or of its outputs.
-pub fn start() -> Result<()> {
+pub fn start(log: Log) -> Result<()> {
     let open = |fd: BorrowedFd| fd.try_clone_to_owned().map(File::from);
     let failed = "starting the log";
     // Descriptors of its own: no lock is held while a write stands still.
     let output = open(io::stdout().as_fd()).context(failed)?;
     let error = open(io::stderr().as_fd()).context(failed)?;
-    let log = LogWriter::start(output, error).context(failed)?;
+    let log = LogWriter::start(log.form, output, error).context(failed)?;
     // A second one would have nothing to do.
     let _ = OURS.set(log);
     Ok(())
@@ -67,9 +103,15 @@ pub fn left_out() -> u64 {
     ours().map_or(0, LogWriter::left_out)
 }
 
+/// Since 1970.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// Lines on their way to a writer.
 #[derive(Debug, Default)]
 pub struct LogWriter {
+    form: Form,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -101,13 +143,13 @@ impl Queue {
         self.lines.push_back((stream, line));
     }
     /// Where lines are missing, says how many.
-    fn tell_missing(&mut self) {
+    fn tell_missing(&mut self, form: Form) {
         match std::mem::take(&mut self.untold) {
             0 => (),
             n => {
                 let lines = if n == 1 { "line was" } else { "lines were" };
-                let told = format!("weir: log: {n} {lines} left out here: nobody read them\n");
-                self.push(Stream::Error, told);
+                let told = format!("weir: log: {n} {lines} left out here: nobody read them");
+                self.push(Stream::Error, form.of(Stream::Error, &told, now()));
             }
         }
     }
@@ -115,10 +157,11 @@ impl Queue {
 
 impl LogWriter {
     fn start(
+        form: Form,
         output: impl Write + Send + 'static,
         error: impl Write + Send + 'static,
     ) -> io::Result<Arc<Self>> {
-        let log = Arc::new(Self::default());
+        let log = Arc::new(Self { form, ..Self::default() });
         let its = Arc::clone(&log);
         let run = move || its.write(output, error);
         thread::Builder::new().name("weir-log".to_owned()).spawn(run)?;
@@ -126,8 +169,8 @@ impl LogWriter {
     }
 
     /// A line to be written, or left out where too many wait.
-    pub fn put(&self, stream: Stream, mut line: String) {
-        line.push('\n');
+    pub fn put(&self, stream: Stream, line: &str) {
+        let line = self.form.of(stream, line, now());
         let mut q = self.lock();
         while !q.has_room(line.len()) && !q.patience.is_zero() {
             let from = Instant::now();
@@ -136,7 +179,7 @@ impl LogWriter {
             q.patience = q.patience.saturating_sub(from.elapsed());
         }
         if q.has_room(line.len()) {
-            q.tell_missing();
+            q.tell_missing(self.form);
             q.push(stream, line);
         } else {
             q.left_out += 1;
@@ -155,7 +198,7 @@ impl LogWriter {
     fn rest(&self, at_most: Duration) {
         let until = Instant::now() + at_most;
         let mut q = self.lock();
-        q.tell_missing();
+        q.tell_missing(self.form);
         self.changed.notify_all();
         while q.bytes > 0 {
             let left = until.saturating_duration_since(Instant::now());
@@ -225,7 +268,7 @@ mod tests {
         let (held, never) = channel();
         drop(held);
         let error = Slow { may: never, written: written.clone() };
-        (LogWriter::start(Slow { may, written }, error).unwrap(), go, lines)
+        (LogWriter::start(Form::Plain, Slow { may, written }, error).unwrap(), go, lines)
     }
 
     #[test]
@@ -233,18 +276,18 @@ mod tests {
         let (log, go, lines) = slow();
         let from = Instant::now();
         let line = "x".repeat(1023);
-        (0..1100).for_each(|_| log.put(Stream::Output, line.clone()));
+        (0..1100).for_each(|_| log.put(Stream::Output, &line));
         let took = from.elapsed();
         assert!(took >= PATIENCE && took < PATIENCE * 20, "{took:?}");
         assert_eq!(log.left_out(), 1100 - 1024);
         // Nobody waits again, at the end neither.
         let from = Instant::now();
-        log.put(Stream::Output, line);
+        log.put(Stream::Output, &line);
         log.rest(Duration::from_millis(10));
         assert!(from.elapsed() < PATIENCE);
         drop(go);
         log.rest(Duration::from_secs(60));
-        log.put(Stream::Output, "again".to_owned());
+        log.put(Stream::Output, "again");
         log.rest(Duration::from_secs(60));
         let all: Vec<String> = lines.try_iter().collect();
         assert_eq!(all.len(), 1026);
@@ -258,17 +301,30 @@ mod tests {
         let (log, go, lines) = slow();
         let reads = thread::spawn(move || while go.send(()).is_ok() && lines.recv().is_ok() {});
         let line = "x".repeat(1023);
-        (0..5000).for_each(|_| log.put(Stream::Output, line.clone()));
+        (0..5000).for_each(|_| log.put(Stream::Output, &line));
         log.rest(Duration::from_secs(60));
         assert_eq!((log.left_out(), log.lock().bytes), (0, 0));
         drop(reads);
     }
 
     #[test]
+    fn each_line_says_when_it_was_and_how_grave_it_is() {
+        let (at, text) = (Duration::from_millis(1_764_590_701_250), "two\nlines");
+        let of = |form: Form, stream| form.of(stream, text, at);
+        assert_eq!(of(Form::Plain, Stream::Error), "two\nlines\n");
+        let time = "2025-12-01T12:05:01.250Z";
+        let expected = format!("{time} info    two\n{time} info    lines\n");
+        assert_eq!(of(Form::Time, Stream::Output), expected);
+        assert_eq!(of(Form::Time, Stream::Error), expected.replace("info   ", "warning"));
+        assert_eq!(of(Form::Journal, Stream::Output), "<6>two\n<6>lines\n");
+        assert_eq!(of(Form::Journal, Stream::Error), "<4>two\n<4>lines\n");
+    }
+
+    #[test]
     fn a_line_that_is_longer_than_all_room_is_written() {
         let (log, go, lines) = slow();
         drop(go);
-        log.put(Stream::Output, "x".repeat(2 * ROOM_BYTES));
+        log.put(Stream::Output, &"x".repeat(2 * ROOM_BYTES));
         log.rest(Duration::from_secs(60));
         assert_eq!(lines.recv().unwrap().len(), 2 * ROOM_BYTES + 1);
     }

@@ -68,6 +68,8 @@ pub struct Args {
     /// End when every port has nothing more to receive and no frame is left inside
     #[arg(long)]
     until_done: bool,
+    #[command(flatten)]
+    log: log_writer::Log,
 }
 
 /// How often signals are looked at, and whether everything is done.
@@ -108,7 +110,7 @@ pub fn run(args: &Args) -> Result<()> {
         Some(first) => processor::set_all_aside(first, plan.fixed.config.workers)?,
         None => (Vec::new(), Others::Elsewhere),
     };
-    log_writer::start()?;
+    log_writer::start(args.log)?;
     certificates(&plan).iter().for_each(complain);
     let bound = server::bind(&socket)?;
     let node = plan.fixed.api.as_ref().map(api::bind).transpose()?;

@@ -63,7 +63,7 @@ pub fn say(line: impl Display) -> Result<()> {
 /// Prints a line of what runs on, whether it can be printed or not.
 pub fn tell(line: impl Display) {
     match log_writer::ours() {
-        Some(log) => log.put(Stream::Output, line.to_string()),
+        Some(log) => log.put(Stream::Output, &line.to_string()),
         // See above.
         None => _ = say(line),
     }
@@ -72,7 +72,7 @@ pub fn tell(line: impl Display) {
 /// Prints a line beside what is asked for, on standard error.
 pub fn note(line: impl Display) {
     match log_writer::ours() {
-        Some(log) => log.put(Stream::Error, line.to_string()),
+        Some(log) => log.put(Stream::Error, &line.to_string()),
         // Where nobody takes notes, none are needed.
         None => _ = writeln!(io::stderr().lock(), "{line}"),
     }

@@ -49,6 +49,8 @@ pub struct Args {
     /// Print the OpenAPI document and end
     #[arg(long)]
     openapi: bool,
+    #[command(flatten)]
+    log: log_writer::Log,
 }
 
 /// Runs it.
@@ -56,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.openapi {
         return put(openapi().to_pretty_json()? + "\n");
     }
-    log_writer::start()?;
+    log_writer::start(args.log)?;
     let (listen, tokens, store) = (args.listen, args.tokens.clone(), args.store.clone());
     let plan = Plan::load(args.config.as_deref(), Given { listen, tokens, store })?;
     let scheme = if plan.tls.is_some() { "https" } else { "http" };

@@ -41,6 +41,8 @@ pub struct Args {
     /// Only read the configuration and the files that it names, and say what is wrong with them
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    log: log_writer::Log,
 }
 
 /// Runs it.
@@ -54,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
         let (slices, rules) = (plan.tenants.len(), plan.rules.len());
         return say(format_args!("{slices} slices, {rules} rules of the flow space"));
     }
-    log_writer::start()?;
+    log_writer::start(args.log)?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("taking signals")?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (to, orders) = mpsc::channel(16);

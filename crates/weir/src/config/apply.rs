@@ -94,6 +94,12 @@ impl Model {
         v.part_of.is_some() || self.part(v.vid).is_some() || v.ports.iter().any(|(n, _)| its(n))
     }
 
+    /// What the AF_XDP ports of one worker share.
+    fn umem(&mut self, worker: usize) -> Umem {
+        let rings = self.plan.fixed.rings;
+        self.umems.entry(worker).or_insert_with(|| Umem::with_rings(rings)).clone()
+    }
+
     /// The name of a port.
     pub fn port_name(&self, id: PortId) -> Option<&str> {
         self.ids.iter().find(|(_, i)| **i == id).map(|(n, _)| n.as_str())

@@ -24,6 +24,8 @@ use weir_packet::PortId;
 pub struct Fixed {
     /// Sizes.
     pub config: Config,
+    /// Entries of the rings of each AF_XDP port.
+    pub rings: u32,
     /// Who serves the channels.
     pub serving: Serving,
     /// What idle threads do.

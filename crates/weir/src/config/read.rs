@@ -69,7 +69,9 @@ fn read_all(text: &str, name: &str, base: &Path) -> Read<Plan> {
         plan.ports.push(port);
     }
     if file.section().frames.is_none() {
-        plan.fixed.config.frames = frames_for(&plan.ports);
+        let rings = plan.ports.iter().filter(|p| p.spec.kind.is_by_af_xdp()).count();
+        plan.fixed.rings = entries_for(rings);
+        plan.fixed.config.frames = frames_for(rings, plan.fixed.rings);
     }
     let known: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
     for v in &file.vdp {
@@ -141,11 +143,24 @@ pub fn read_file(path: &Path) -> Read<String> {
     String::from_utf8(bytes).map_err(|_| fail(format!("{shown}: not a text file (UTF-8)")))
 }
 
-/// Frames for rings of these ports, if the file says nothing: each has its whole ring, and beside that there are as many as for one.
-fn frames_for(ports: &[PortPlan]) -> usize {
+/// Entries that AF_XDP ports' rings have together, where the file says nothing and ports are many. The kernel has 128 bytes of each frame of
+/// the region for each port, so that with whole rings its memory grew by the square of their number (150: 5.9 GB).
+const ALL_RINGS: usize = 65_536;
+/// No ring is shorter.
+const LEAST_RING: u32 = 256;
+
+/// Entries of each of so many AF_XDP ports' rings: a power of two.
+fn entries_for(ports: usize) -> u32 {
+    let whole = weir_io::af_xdp::Options::default().ring;
+    let half = |r: &u32| (*r > LEAST_RING).then(|| r / 2);
+    let fits = |r: &u32| *r as usize * ports <= ALL_RINGS;
+    std::iter::successors(Some(whole), half).find(fits).unwrap_or(LEAST_RING)
+}
+
+/// Frames for so many rings, if the file says nothing: each has its whole ring, and beside that there are as many as for one.
+fn frames_for(rings: usize, entries: u32) -> usize {
     let least = Config::default().frames;
-    let rings = ports.iter().filter(|p| p.spec.kind.is_by_af_xdp()).count();
-    (rings * weir_io::af_xdp::Options::default().ring as usize + least / 2).max(least)
+    (rings * entries as usize + least / 2).max(least)
 }
 
 fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> {
@@ -183,7 +198,8 @@ fn fixed(source: &Source<'_>, d: &DataplaneSection, base: &Path) -> Read<Fixed> 
     };
     let cpu = d.cpu.as_ref().map(|c| *c.get_ref());
     let socket = d.socket.as_ref().map(|s| base.join(s));
-    Ok(Fixed { config, serving, idle, cpu, socket, api: None })
+    let rings = weir_io::af_xdp::Options::default().ring;
+    Ok(Fixed { config, rings, serving, idle, cpu, socket, api: None })
 }
 
 fn read_api(source: &Source<'_>, a: &Spanned<ApiSection>, base: &Path) -> Read<ApiPlan> {

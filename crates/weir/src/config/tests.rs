@@ -524,6 +524,17 @@ fn what_is_not_said_of_frames_is_enough_for_the_ports() {
     assert_eq!([1, 4, 9, 28].map(|n| frames(&ports(n))), [16384, 16384, 26624, 65536]);
     assert_eq!(frames(&format!("[dataplane]\nframes = 4096\n{}", ports(9))), 4096);
     assert_eq!(frames(&ports(9).replace("xdp:", "af_packet:")), 16384);
+    // Many have shorter rings, for the kernel keeps something of every frame for every port.
+    assert_eq!(
+        [32, 33, 100, 150, 256].map(|n| frames(&ports(n))),
+        [73728, 41984, 59392, 46592, 73728]
+    );
+    let rings = |text: &str| load(text).unwrap().fixed.rings;
+    assert_eq!(
+        [1, 32, 33, 64, 65, 150, 400].map(|n| rings(&ports(n))),
+        [2048, 2048, 1024, 1024, 512, 256, 256]
+    );
+    assert_eq!(rings(&format!("[dataplane]\nframes = 400000\n{}", ports(150))), 2048);
     diff(&load(&ports(4)).unwrap(), &load(&ports(9)).unwrap()).unwrap();
 }
 

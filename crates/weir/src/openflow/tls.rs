@@ -4,6 +4,7 @@
 //! can't be used is found before anything runs; `connect` and `listen` take the finished halves.
 //! No secret is ever shown: errors name a file, never what stands in it.
 
+use crate::date::day;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -292,32 +293,13 @@ pub fn out_of_time(chain: &[CertificateDer<'static>]) -> Option<String> {
         WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
     match verifier.verify_client_cert(own, &[], UnixTime::now()) {
         Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            Some(format!("it expired on {}", date(not_after)))
+            Some(format!("it expired on {}", day(not_after.as_secs())))
         }
         Err(Error::InvalidCertificate(CertificateError::NotValidYetContext {
             not_before, ..
-        })) => Some(format!("it is not valid before {}", date(not_before))),
+        })) => Some(format!("it is not valid before {}", day(not_before.as_secs()))),
         _ => None,
     }
-}
-
-/// A day, in UTC.
-fn date(t: UnixTime) -> String {
-    let mut days = t.as_secs() / 86_400;
-    let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
-    let (mut year, mut month) = (1970, 1);
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", days + 1)
 }
 
 /// A TLS error for the log: what to look at, without what was in a certificate.

@@ -63,7 +63,7 @@ fn open_queues(
     }
     let (mut all, program, told) = (Vec::new(), Program::default(), model.notes.len());
     for worker in 0..workers {
-        let umem = model.umems.entry(worker).or_default().clone();
+        let umem = model.umem(worker);
         let (spec, program) = (p.spec.clone(), program.clone());
         let open = move |pool: &mut Pool| open::open_queue(&spec, worker, pool, &umem, &program);
         match open_with(plane, model, p, worker, open) {
@@ -115,7 +115,7 @@ fn open_at(
         model.wires.insert(p.spec.target.clone(), far);
         return Ok(Box::new(near));
     }
-    let (spec, umem) = (p.spec.clone(), model.umems.entry(home).or_default().clone());
+    let (spec, umem) = (p.spec.clone(), model.umem(home));
     open_with(plane, model, p, home, move |pool| open::open(&spec, pool, &umem, again))
 }
 
