@@ -192,6 +192,41 @@ fn a_function_takes_the_cores_that_carry_it() {
     assert!(carried(cores) >= 25.0 && carried(cores - 1) < 25.0, "{cores}");
 }
 
+/// A function is estimated with the parameters that its request gives it, as `weir estimate --set` does.
+#[test]
+fn parameters_of_a_function_are_its_requests() {
+    let f = function("f", "bng", 2.0);
+    let with = |set: &str| format!("{}{f}{set}", hosts(1));
+    let need = |set: &str| placed(&with(set)).places[0].need;
+    let (usual, few) = (need(""), need("set = { subscribers = 64, circuits = 64 }\n"));
+    let question = |settings: &[(&str, f64)]| weir_estimate::Question {
+        mode: weir_estimate::Mode::Full,
+        traffic: Some(weir_estimate::traffic::Traffic::read("zipf:1.1,flows=100k").unwrap()),
+        burst: 32,
+        settings: settings.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect(),
+        ..Default::default()
+    };
+    let cycles = |q: &weir_estimate::Question| {
+        support::ask(&LIBRARY, "bng", &PROFILES["xeon-e5-2690v2"], q).cycles
+    };
+    let all = cycles(&question(&[]));
+    let part = cycles(&question(&[("subscribers", 64.0), ("circuits", 64.0)]));
+    assert!(part < all, "{part} {all}");
+    assert!(few.takes[4] < usual.takes[4] && few.takes[0] <= usual.takes[0], "{few:?} {usual:?}");
+    for (set, expected) in [
+        ("set = { subscribrs = 64 }\n", "did you mean 'subscribers'"),
+        ("set = { subscribers = -1 }\n", "expected a number from zero"),
+        ("set = 64\n", "expected a table"),
+    ] {
+        let request = Request::read("r.toml", &with(set));
+        let e = request.and_then(|r| place(&LIBRARY, &PROFILES, &r)).unwrap_err().to_string();
+        assert!(e.contains(expected), "{e}");
+    }
+    let chain = f.replace("function = \"bng\"", "chain = [\"l2-basic\", \"bng\"]");
+    let e = Request::read("r.toml", &format!("{}{chain}set = {{ subscribers = 64 }}\n", hosts(1)));
+    assert!(e.unwrap_err().to_string().contains("'set' is one function's"));
+}
+
 /// What `weir calibrate` writes says nothing of cards: their links limit nothing, as in an estimate.
 #[test]
 fn hosts_without_cards_have_no_limit_by_links() {

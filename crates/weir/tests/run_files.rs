@@ -664,3 +664,21 @@ fn lines_of_a_log_say_when_and_how_grave() {
         }
     }
 }
+
+#[test]
+fn counters_are_told_as_prometheus_reads_them() {
+    let d = Daemon::start(&endless(RULE), &[]);
+    let value = |text: &str, sample: &str| -> Option<f64> {
+        text.lines().find_map(|l| l.strip_prefix(sample)?.trim().parse().ok())
+    };
+    d.until("frames", |d| {
+        let text = d.ask(&["stats", "--prometheus"]);
+        let received = value(&text, "weir_port_received_frames_total{port=\"in\"}");
+        let forwarded = value(&text, "weir_vdp_forwarded_frames_total{vdp=\"1\",name=\"one\"}");
+        let adds_up = value(&text, "weir_frames_add_up");
+        assert!(received.is_some() && adds_up == Some(1.0), "{text}");
+        forwarded.unwrap() > 1000.0 && received >= forwarded
+    });
+    assert_eq!(d.client(&["stats", "--prometheus", "--json"]).status.code(), Some(2));
+    d.stop();
+}

@@ -2,7 +2,7 @@
 //!
 //! Part of `simd`, and has `unsafe` as that does. Called by `lanes`.
 
-use super::lanes::{Halves, Lanes, Line};
+use super::lanes::{Halves, Lanes, Line, Numbers, Set};
 use crate::windows::together;
 use std::arch::x86_64::*;
 use std::sync::OnceLock;
@@ -111,15 +111,26 @@ impl<T: Together> Lanes for Avx2<T> {
         }
     }
     #[inline(always)]
-    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
-        let (mask, value) = (load(self, mask), load(self, value));
-        // SAFETY: AVX2 is there where a value of this type is.
+    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+        // SAFETY: AVX2 is there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
         unsafe {
-            let key = _mm256_set1_epi64x(key as i64);
-            let low = _mm256_cmpeq_epi64(_mm256_and_si256(key, mask[0]), value[0]);
-            let high = _mm256_cmpeq_epi64(_mm256_and_si256(key, mask[1]), value[1]);
-            let low = _mm256_movemask_pd(_mm256_castsi256_pd(low)) as u32;
-            low | (_mm256_movemask_pd(_mm256_castsi256_pd(high)) as u32) << 4
+            let words: [__m256i; 4] = std::array::from_fn(|i| load_words(self, set, i));
+            let eight = |i: usize| {
+                let some = _mm_load_si128(numbers.0.as_ptr().add(8 * i).cast());
+                let some = _mm256_cvtepu16_epi32(some);
+                let at = _mm256_srli_epi32::<5>(some);
+                // Three bits of the index say which of eight words it is, one more each which of two, and which of these.
+                let of = |i: usize| _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(words[i], at));
+                let which = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at));
+                let (low, high) =
+                    (_mm256_blendv_ps(of(0), of(1), which), _mm256_blendv_ps(of(2), of(3), which));
+                let which = _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at));
+                let word = _mm256_castps_si256(_mm256_blendv_ps(low, high, which));
+                let up = _mm256_andnot_si256(some, _mm256_set1_epi32(31));
+                let bit = _mm256_sllv_epi32(word, up);
+                _mm256_movemask_ps(_mm256_castsi256_ps(bit)) as u32
+            };
+            eight(0) | eight(1) << 8 | eight(2) << 16 | eight(3) << 24
         }
     }
     #[inline(always)]
@@ -151,6 +162,13 @@ impl<T: Together> Lanes for Avx2<T> {
     fn any_bits(self) -> bool {
         T::ANY
     }
+}
+
+/// Eight words of a set.
+#[inline(always)]
+fn load_words<T>(_: Avx2<T>, set: &Set, at: usize) -> __m256i {
+    // SAFETY: AVX2 is there where a value of this type is; a set is 128 bytes, aligned, and `at` below four.
+    unsafe { _mm256_load_si256(set.words().as_ptr().add(at % 4 * 8).cast()) }
 }
 
 #[inline(always)]

@@ -18,6 +18,42 @@ pub(crate) struct Line(pub(crate) [u64; 8]);
 #[repr(C, align(64))]
 pub(crate) struct Halves(pub(crate) [u32; 16]);
 
+/// Numbers below [`MEMBERS`].
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Numbers(pub(crate) [u16; 32]);
+
+/// Numbers that a set may have.
+pub(crate) const MEMBERS: usize = 1024;
+
+/// A set of numbers: of each a bit, the lowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub(crate) struct Set([u32; MEMBERS / 32]);
+
+impl Set {
+    /// Without any.
+    pub(crate) const NONE: Self = Self([0; MEMBERS / 32]);
+    /// Puts a number in; one that is too great is in no set.
+    pub(crate) fn put(&mut self, number: u16) {
+        let word = self.0.get_mut(usize::from(number >> 5));
+        word.into_iter().for_each(|w| *w |= 1 << (number & 31));
+    }
+    /// Whether it has a number.
+    pub(crate) fn has(&self, number: u16) -> bool {
+        self.0.get(usize::from(number >> 5)).is_some_and(|w| w >> (number & 31) & 1 != 0)
+    }
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u32; MEMBERS / 32] {
+        &self.0
+    }
+    /// What both have.
+    #[inline(always)]
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+}
+
 /// What a kind of vector instructions does that the compiler does not find by itself.
 pub(crate) trait Lanes: Copy {
     /// Whether [`Lanes::pick`] looks at the windows themselves.
@@ -62,10 +98,11 @@ pub(crate) trait Lanes: Copy {
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
         word_by_word(key, mask, value)
     }
-    /// Which of eight rules a word of a key is what they ask of it: a bit each.
+    /// Which of these a set has: a bit each. All are below [`MEMBERS`].
     #[inline(always)]
-    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
-        one_of_each(key, mask, value)
+    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+        let each = numbers.0.iter().enumerate();
+        each.fold(0, |bits, (i, n)| bits | u32::from(set.has(*n)) << i)
     }
 }
 
@@ -99,12 +136,6 @@ fn word_by_word<const W: usize>(key: &[u64; 8], mask: &[u64; W], value: &[u64; W
         differ |= (key[i % 8] & mask[i]) ^ value[i];
     }
     differ == 0
-}
-
-#[inline(always)]
-fn one_of_each(key: u64, mask: &Line, value: &Line) -> u32 {
-    let each = mask.0.iter().zip(&value.0).enumerate();
-    each.fold(0, |bits, (i, (m, v))| bits | u32::from(key & m == *v) << i)
 }
 
 /// Work that is compiled once for each kind of vector instructions, if all of it is `inline(always)`.
@@ -353,14 +384,21 @@ impl<E: Extension> Lanes for Avx512<E> {
         unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
     }
     #[inline(always)]
-    fn fits_each(self, key: u64, mask: &Line, value: &Line) -> u32 {
+    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F is there where a value of this type is; lines are 64 bytes, aligned.
+        // SAFETY: AVX-512 F and AVX2 are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
         unsafe {
-            let mask = _mm512_load_si512(mask.0.as_ptr().cast());
-            let value = _mm512_load_si512(value.0.as_ptr().cast());
-            let asked = _mm512_and_si512(_mm512_set1_epi64(key as i64), mask);
-            u32::from(_mm512_cmpeq_epi64_mask(asked, value))
+            let low = _mm512_load_si512(set.0.as_ptr().cast());
+            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
+            let half = |i: usize| {
+                let some = _mm256_load_si256(numbers.0.as_ptr().add(16 * i).cast());
+                let some = _mm512_cvtepu16_epi32(some);
+                // Of the index five bits are looked at, and so of what is turned by.
+                let word = _mm512_permutex2var_epi32(low, _mm512_srli_epi32::<5>(some), high);
+                let bit = _mm512_rorv_epi32(word, some);
+                u32::from(_mm512_test_epi32_mask(bit, _mm512_set1_epi32(1)))
+            };
+            half(0) | half(1) << 16
         }
     }
     #[inline(always)]
@@ -470,6 +508,31 @@ mod tests {
             }
         }
 
+        /// Which numbers a set has is the same, whoever says it.
+        #[test]
+        fn numbers_of_a_set(all in prop::collection::vec(0u16..1024, 0..400), numbers: [u16; 32], own: u32) {
+            struct Of(Numbers, Set);
+            impl Work for Of {
+                type Out = u32;
+                #[inline(always)]
+                fn run<L: Lanes>(self, lanes: L) -> u32 {
+                    lanes.members(&self.0, &self.1)
+                }
+            }
+            let mut set = Set::default();
+            all.iter().for_each(|n| set.put(*n));
+            let numbers: [u16; 32] = std::array::from_fn(|i| match all.get(i * 7) {
+                Some(n) if own >> i & 1 == 1 => *n,
+                _ => numbers[i] % 1024,
+            });
+            let has = |i: &usize| all.contains(&numbers[*i]);
+            let want = (0..32).filter(has).fold(0, |bits, i| bits | 1 << i);
+            for v in Vectors::available() {
+                let found = with_vectors(v, Of(Numbers(numbers), set));
+                prop_assert_eq!(found, want, "{}", v.name());
+            }
+        }
+
         /// What is left of a row, and its first word, are the same, whoever finds them.
         #[test]
         fn rows_that_are_looked_at(
@@ -520,24 +583,6 @@ mod tests {
         }
 
         /// Windows are picked the same way by all, and rules fit the same keys.
-        #[test]
-        fn rules_that_a_word_fits(key: u64, masks: [u64; 8], others: [u64; 8], fit: [bool; 8]) {
-            struct Fits(u64, Line, Line);
-            impl Work for Fits {
-                type Out = u32;
-                #[inline(always)]
-                fn run<L: Lanes>(self, lanes: L) -> u32 {
-                    lanes.fits_each(self.0, &self.1, &self.2)
-                }
-            }
-            let of = |i: usize| if fit[i] { key } else { others[i] };
-            let values: [u64; 8] = std::array::from_fn(|i| of(i) & masks[i]);
-            let want = one_of_each(key, &Line(masks), &Line(values));
-            for v in Vectors::available() {
-                prop_assert_eq!(with_vectors(v, Fits(key, Line(masks), Line(values))), want);
-            }
-        }
-
         #[test]
         fn picks_and_fits(
             key: [u64; 8],

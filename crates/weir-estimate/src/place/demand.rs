@@ -203,6 +203,7 @@ fn need(
         frame: d.frame,
         traffic: d.traffic.clone(),
         burst: d.burst,
+        settings: d.settings.clone(),
         ..Question::default()
     };
     let mpps = match d.rate {

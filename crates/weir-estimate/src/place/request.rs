@@ -5,7 +5,7 @@
 use crate::estimate::{FRAME_BYTES, Target};
 use crate::fault::Fault;
 use crate::quantity::Dimension;
-use crate::read::{Bounds, Section, document};
+use crate::read::{At, Bounds, Section, document};
 use crate::traffic::Traffic;
 
 /// Most hosts.
@@ -91,6 +91,8 @@ pub struct Demand {
     pub traffic: Option<Traffic>,
     /// Frames that are processed together.
     pub burst: u32,
+    /// Values for parameters of the function's models; a chain has none.
+    pub settings: Vec<(String, f64)>,
 }
 
 impl Request {
@@ -203,6 +205,7 @@ fn demand(s: &Section<'_>, demands: &mut Vec<Demand>) -> Result<(), Fault> {
         None => None,
     };
     let burst = s.number("burst", Bounds::Whole(1, 4096))?.unwrap_or(32.0) as u32;
+    let settings = settings(s, &functions)?;
     for name in names {
         if demands.len() == MAX_DEMANDS {
             return Err(s.wrong(format!("more than {MAX_DEMANDS} functions")));
@@ -215,7 +218,23 @@ fn demand(s: &Section<'_>, demands: &mut Vec<Demand>) -> Result<(), Fault> {
             latency_s,
             traffic: traffic.clone(),
             burst,
+            settings: settings.clone(),
         });
     }
     Ok(())
+}
+
+/// `set = { NAME = VALUE, … }`: whether models have such parameters is seen when they are estimated.
+fn settings(s: &Section<'_>, functions: &[String]) -> Result<Vec<(String, f64)>, Fault> {
+    let Some(set) = s.section("set")? else { return Ok(Vec::new()) };
+    if functions.len() > 1 {
+        return Err(set
+            .wrong("'set' is one function's: a chain's models have parameters of the same names"));
+    }
+    let names = set.keys();
+    let value =
+        |n: &At<String>| Ok((n.value.clone(), set.need_number(&n.value, Bounds::NotNegative)?));
+    let all = names.iter().map(value).collect();
+    set.finish()?;
+    all
 }

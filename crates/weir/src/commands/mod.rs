@@ -7,6 +7,7 @@ pub mod columns;
 pub mod demo;
 pub mod dut;
 pub mod estimate;
+mod exposition;
 pub mod log_writer;
 pub mod measure;
 pub mod net;

@@ -4,6 +4,7 @@
 //! `weir run` and the live ones of `weir top`.
 
 use super::columns::Columns;
+use super::exposition;
 use super::say::{put, say};
 use crate::environment::Envelope;
 use crate::socket::client::Where;
@@ -21,7 +22,10 @@ use std::collections::BTreeMap;
                   VDP, and every reason for which frames were dropped, with or without a VDP (runts). \
                   Ports that were removed are one line. Frames are counted without FCS. For each VDP, received + generated + cloned = forwarded + consumed + \
                   dropped + held.",
-    after_long_help = "Examples:\n  weir stats\n  weir stats --json | jq '.result.vdps[].dropped'"
+    after_long_help = "Examples:\n  \
+                       weir stats\n  \
+                       weir stats --json | jq '.result.vdps[].dropped'\n  \
+                       weir stats --prometheus > weir.prom"
 )]
 pub struct Args {
     #[command(flatten)]
@@ -29,6 +33,9 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// As text for Prometheus (0.0.4), as the node exporter's textfile collector reads it
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
 }
 
 /// All counters of one moment.
@@ -79,6 +86,9 @@ pub fn run(args: &Args) -> Result<()> {
     let stats = Stats::of(args.to.ask(&Request::Stats {})?.0);
     if args.json {
         return say(serde_json::to_string_pretty(&Envelope::new("stats", stats))?);
+    }
+    if args.prometheus {
+        return put(exposition::text(&stats));
     }
     put(tables(
         &stats.ports,

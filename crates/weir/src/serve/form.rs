@@ -1,6 +1,6 @@
 //! The two forms of `/metrics`: OpenMetrics, and Prometheus' older text, by what a request accepts.
 //!
-//! Room: headers in, a form out; pure. Lines of samples are the same in both; [`super::metrics`] writes them.
+//! Room: headers in, a form out; pure. Lines of samples are the same in both; [`super::metrics`] writes them, and `weir stats` the older form.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
@@ -57,6 +57,11 @@ impl Form {
             Form::Text => "",
         }
     }
+}
+
+/// A label's value.
+pub fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// A media range of `Accept` and its weight: one that can't be read weighs nothing.

@@ -6,7 +6,7 @@
 
 use super::App;
 use super::caller::Caller;
-use super::form::Form;
+use super::form::{Form, escaped};
 use super::monitor::{Counters, FRESH, NodeCounters, counters};
 use super::problem::Problem;
 use crate::commands::net::ends::EndsLook;
@@ -207,11 +207,6 @@ pub async fn metrics(
     }
     out.push_str(form.end());
     Ok(([(CONTENT_TYPE, form.content_type()), (VARY, "Accept")], out).into_response())
-}
-
-/// A label's value.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// All nodes' families.

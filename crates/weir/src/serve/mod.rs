@@ -14,7 +14,7 @@
 pub mod caller;
 pub mod desk;
 pub mod events;
-mod form;
+pub mod form;
 pub mod guards;
 pub mod lab;
 pub mod merge;

@@ -3,10 +3,12 @@
 //!
 //! Called by `grid` alone. A class is found a byte at a time, by four lines of memory at most, of few that all keys share.
 
+use crate::simd::{MEMBERS, Set};
 use std::collections::HashMap;
 
 /// Classes that an axis may have, and different things that rules may ask of it.
 const CLASSES: usize = 512;
+const _: () = assert!(CLASSES <= MEMBERS);
 /// Nodes of half a KiB.
 const NODES: usize = 1024;
 /// An entry that has this says a class; others the next node.
@@ -29,8 +31,10 @@ impl Asked {
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
-    /// An entry for each byte, 256 a node; the first node is the root.
+    /// An entry for each byte, 256 a node, and a power of two of them; the first node is the root.
     steps: Vec<u16>,
+    /// Bytes that any key is looked at.
+    depth: u32,
     /// What rules ask, in order; and the classes whose keys are that.
     asked: Vec<Asked>,
     classes: Vec<Box<[u16]>>,
@@ -49,6 +53,7 @@ impl Axis {
         }
         let mut axis = Self {
             steps: Vec::new(),
+            depth: 0,
             asked: all.into_iter().collect(),
             classes: Vec::new(),
             count: 0,
@@ -57,6 +62,7 @@ impl Axis {
         let every: Vec<u16> = (0..).take(axis.asked.len()).collect();
         axis.node(&mut made, &every, 0, 0)?;
         axis.count = made.classes.len();
+        axis.steps.resize(axis.steps.len().next_power_of_two(), CLASS);
         let mut classes = vec![Vec::new(); axis.asked.len()];
         for (asked, class) in &made.classes {
             for one in asked {
@@ -69,6 +75,7 @@ impl Axis {
     /// A node for keys with these first bits, so many, and those of `of` that they may be.
     fn node(&mut self, made: &mut Making, of: &[u16], bits: u32, depth: u32) -> Option<u16> {
         let node = self.steps.len() >> 8;
+        self.depth = self.depth.max(depth / 8 + 1);
         if node >= NODES {
             return None;
         }
@@ -93,12 +100,14 @@ impl Axis {
     /// The class of a key that has this.
     #[inline(always)]
     pub(super) fn class(&self, part: u32) -> usize {
-        let mut at = 0;
-        for byte in part.to_be_bytes() {
-            at = self.steps.get(at << 8 | usize::from(byte)).map_or(0, |e| usize::from(*e));
-            if at & usize::from(CLASS) != 0 {
-                break;
-            }
+        let (mut at, mut left) = (0, part);
+        // As many for each key, for where keys end nobody can foretell: one that has its class keeps it.
+        for _ in 0..self.depth {
+            let place = at << 8 | (left >> 24) as usize;
+            let next =
+                self.steps.get(place & (self.steps.len() - 1)).map_or(0, |e| usize::from(*e));
+            at = if at & usize::from(CLASS) == 0 { next } else { at };
+            left <<= 8;
         }
         at & !usize::from(CLASS)
     }
@@ -114,6 +123,16 @@ impl Axis {
     pub(super) fn asked(&self, number: u16) -> Option<(Asked, &[u16])> {
         let number = usize::from(number);
         Some((*self.asked.get(number)?, self.classes.get(number)?))
+    }
+    /// For each class, the numbers of what its keys are.
+    pub(super) fn sets(&self) -> Vec<Set> {
+        let mut sets = vec![Set::default(); self.count];
+        for (number, classes) in (0..).zip(&self.classes) {
+            for class in classes {
+                sets.get_mut(usize::from(*class)).into_iter().for_each(|s| s.put(number));
+            }
+        }
+        sets
     }
     pub(super) fn heap_bytes(&self) -> usize {
         let classes: usize = self.classes.iter().map(|c| size_of_val(&**c) + size_of_val(c)).sum();

@@ -2,13 +2,13 @@
 //!
 //! Called by `grid` alone.
 
-use super::lists::{Best, Key};
+use super::lists::Best;
 use super::{Grid, Kind, W};
 use crate::index::burst::Told;
 use crate::index::place::Words;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Vectors, Work, with_vectors};
+use crate::simd::{Lanes, Set, Vectors, Work, with_vectors};
 use crate::sorted::BURST;
 use std::borrow::Borrow;
 
@@ -79,15 +79,18 @@ impl Work for One<'_> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { grid, key } = self;
         let mut at = grid.plan.place(&grid.form().words_for_bits::<W>(key));
-        at.first = grid.of(Kind::Cell).first(lanes, at.cell, at.key);
+        grid.look(lanes, &mut at);
         grid.best(lanes, &at).map(|b| (b.rank, b.id))
     }
 }
 
-/// Where a key is, and what of it is compared.
+/// Where a key is, and what it is there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct At {
-    pub(super) key: Key,
+    /// The word that the axes don't have.
+    pub(super) word: u64,
+    /// Of what rules ask of that word, what the key is.
+    pub(super) set: Set,
     pub(super) cell: usize,
     pub(super) across: u16,
     pub(super) down: u16,
@@ -115,11 +118,13 @@ impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
             *at = grid.plan.place(&grid.form().words_for_bits::<W>(asked.key(i)));
             grid.of(Kind::Cell).prefetch(at.cell);
         }
-        for (i, at) in all.iter().enumerate().take(n) {
-            asked.grid(i).of(Kind::Cell).prefetch_rules(at.cell);
+        for (i, at) in all.iter_mut().enumerate().take(n) {
+            let grid = asked.grid(i);
+            grid.of(Kind::Cell).prefetch_rules(at.cell);
+            at.set = grid.plan.compared.set(at.word);
         }
         for (i, at) in all.iter_mut().enumerate().take(n) {
-            at.first = asked.grid(i).of(Kind::Cell).first(lanes, at.cell, at.key);
+            asked.grid(i).first(lanes, at);
         }
         for (i, (at, found)) in all.iter().zip(found).enumerate().take(n) {
             *found = asked.grid(i).best(lanes, at).map(|b| T::of(b.rank, b.id));
@@ -127,25 +132,26 @@ impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
     }
 }
 
-/// Tiles that a lookup looks at.
-pub(super) struct Tiles<'a> {
+/// Lines that a lookup looks at.
+pub(super) struct Looked<'a> {
     pub(super) grid: &'a Grid,
     pub(super) key: Words,
 }
 
-impl Work for Tiles<'_> {
+impl Work for Looked<'_> {
     type Out = usize;
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) -> usize {
         let grid = self.grid;
-        let at = grid.plan.place(&self.key);
-        let cells = grid.of(Kind::Cell);
-        let mut tiles = cells.tiles(lanes, at.cell, at.key, Best::NONE);
-        let mut best = cells.told(cells.first(lanes, at.cell, at.key));
+        let mut at = grid.plan.place(&self.key);
+        grid.look(lanes, &mut at);
+        let (key, cells) = (grid.plan.key(&at), grid.of(Kind::Cell));
+        let mut lines = cells.lines(lanes, at.cell, &key, Best::NONE);
+        let mut best = cells.told(at.first);
         for (kind, list) in [(Kind::Column, at.across), (Kind::Row, at.down), (Kind::Other, 0)] {
-            tiles += grid.of(kind).tiles(lanes, usize::from(list), at.key, best);
-            best = grid.of(kind).best(lanes, usize::from(list), at.key, best);
+            lines += grid.of(kind).lines(lanes, usize::from(list), &key, best);
+            best = grid.of(kind).best(lanes, usize::from(list), &key, best);
         }
-        tiles
+        lines
     }
 }

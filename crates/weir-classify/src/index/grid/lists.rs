@@ -1,21 +1,25 @@
-//! Lists of rules, best first, eight to a tile: which of eight a key fits is said at once.
+//! Lists of rules, best first: which of 32 a key fits is said at once.
 //!
-//! Called by `grid` alone. A list has a power of two of tiles, one behind another, and takes twice as many when it is full; what it had is
-//! another's then. Tiles beyond those that there are from the beginning are never made: this is the worker's time.
+//! Called by `grid` alone. Of what a rule asks lookups read numbers alone, and look whether the key's sets have them. A list has a power of two of
+//! places, one behind another, and takes twice as many when it is full; what it had is another's then. Places beyond those that there are from the
+//! beginning are never made: this is the worker's time.
 
 use super::super::Which;
+use super::rest::{NONE, OTHER};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Line, prefetch_slice};
+use crate::simd::{Lanes, Numbers, Set, prefetch_slice};
 
-/// Rules of a tile.
-const TILE: usize = 8;
-/// Powers of two of tiles that a list may have.
-const ROOMS: usize = 7;
+/// Rules that are looked at together.
+const LINE: usize = 32;
+/// Powers of two of places that a list may have.
+const ROOMS: usize = 13;
 /// Rules of a list.
-pub(super) const MOST: usize = TILE << (ROOMS - 1);
+pub(super) const MOST: usize = 1 << (ROOMS - 1);
+/// Rules that are compared one by one in the time of a line.
+const COMPARED: usize = 8;
 
 /// What a rule asks of a word of the key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Asks {
     pub(super) mask: u64,
     pub(super) value: u64,
@@ -25,9 +29,10 @@ pub(super) struct Asks {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) known: Known,
-    /// Of the axes' word, and of the other.
-    pub(super) axes: Asks,
+    /// Of the word that the axes don't have.
     pub(super) rest: Asks,
+    /// The number of that.
+    pub(super) number: u16,
 }
 
 /// What is known of a rule beside what it asks; zeros where there is none.
@@ -39,145 +44,188 @@ pub(super) struct Known {
     pub(super) asked: [u16; 2],
 }
 
-/// Which words lookups compare.
+/// Of what a list's rules have numbers that lookups look at, beside the rest's: what the list does not say of the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compared {
-    /// The rest: who comes to a list is what its rules ask of the axes.
-    Rest,
+pub(super) enum Beside {
+    Neither,
+    Across,
+    Down,
     Both,
 }
 
-/// What eight rules ask of a word.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Tile {
-    mask: Line,
-    value: Line,
-}
-
-/// No key is this.
-const NOTHING: Asks = Asks { mask: 0, value: 1 };
-const EMPTY: Tile = Tile { mask: Line([NOTHING.mask; TILE]), value: Line([NOTHING.value; TILE]) };
-
-impl Tile {
-    fn asks(&self, at: usize) -> Asks {
-        Asks { mask: self.mask.0[at % TILE], value: self.value.0[at % TILE] }
-    }
-    fn set(&mut self, at: usize, asks: Asks) {
-        self.mask.0[at % TILE] = asks.mask;
-        self.value.0[at % TILE] = asks.value;
+impl Beside {
+    fn axes(self) -> &'static [usize] {
+        match self {
+            Self::Neither => &[],
+            Self::Across => &[0],
+            Self::Down => &[1],
+            Self::Both => &[0, 1],
+        }
     }
 }
+
+const EMPTY: Numbers = Numbers([NONE; LINE]);
 
 /// A list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
-    /// Its first tile.
+    /// Its first place, a multiple of its places or of a line's.
     first: u32,
     rules: u16,
-    /// The power of two of its tiles, and one; 0 for none.
+    /// The power of two of its places, and one; 0 for none.
     room: u16,
 }
 
 impl Head {
-    fn tiles(self) -> usize {
+    fn places(self) -> usize {
         match self.room {
             0 => 0,
             room => 1 << (room - 1),
         }
     }
+    /// Its lines.
+    #[inline(always)]
+    fn lines(self) -> std::ops::Range<usize> {
+        let (first, rules) = (self.first as usize, usize::from(self.rules));
+        first / LINE..(first + rules).div_ceil(LINE)
+    }
+    /// Which places of one of its lines are its rules'.
+    #[inline(always)]
+    fn own(self, line: usize) -> u32 {
+        let (first, end) = (self.first as usize, self.first as usize + usize::from(self.rules));
+        let from = first.saturating_sub(line * LINE);
+        let left = end.saturating_sub(line * LINE).min(LINE);
+        let below = |n: usize| u32::MAX.checked_shr((LINE - n) as u32).unwrap_or(0);
+        below(left) & !below(from)
+    }
 }
 
-/// Words of a key.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Key {
-    pub(super) axes: u64,
-    pub(super) rest: u64,
+/// What a key is: sets of the numbers of what it meets, of the rest and of each axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a> {
+    /// The word itself that is compared.
+    pub(super) word: u64,
+    pub(super) rest: &'a Set,
+    pub(super) axes: [&'a Set; 2],
 }
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
     heads: Vec<Head>,
-    rest: Vec<Tile>,
-    known: Vec<[Known; TILE]>,
-    /// Where both are compared.
-    axes: Vec<Tile>,
-    compared: Compared,
-    /// Tiles that there may be.
+    rest: Vec<Numbers>,
+    /// Of each of [`Beside::axes`].
+    axes: [Vec<Numbers>; 2],
+    beside: Beside,
+    /// Of each line the rank of its first rule.
+    tops: Vec<u64>,
+    /// Of each list the rank of its first rule, where lookups ask; else nothing.
+    bests: Vec<u64>,
+    known: Vec<Known>,
+    asks: Vec<Asks>,
+    /// Places that there may be.
     most: usize,
-    /// Tiles that no list has, by their number.
+    /// Places that no list has, by their number.
     free: [Vec<u32>; ROOMS],
 }
 
 impl Lists {
     /// Of these, each in order; none where one is too long.
-    pub(super) fn new(compared: Compared, lists: &[Vec<Row>]) -> Option<Self> {
-        let room = |rules: usize| match rules.div_ceil(TILE) {
-            0 => 0,
-            n => n.next_power_of_two(),
-        };
-        let tiles: usize = lists.iter().map(|l| room(l.len())).sum();
+    pub(super) fn new(beside: Beside, lists: &[Vec<Row>]) -> Option<Self> {
+        if lists.iter().any(|l| l.len() > MOST) {
+            return None;
+        }
+        let room = |l: &Vec<Row>| l.len().checked_next_power_of_two().filter(|_| !l.is_empty());
+        let places: usize = lists.iter().filter_map(room).sum();
         // For what comes later.
-        let tiles = tiles + tiles / 8 + 64;
-        let axes = if compared == Compared::Both { tiles } else { 0 };
+        let lines = (places + places / 8).div_ceil(LINE) + 16;
         let mut out = Self {
             heads: vec![Head::default(); lists.len()],
-            rest: Vec::with_capacity(tiles),
-            known: Vec::with_capacity(tiles),
-            axes: Vec::with_capacity(axes),
-            compared,
-            most: tiles,
+            rest: Vec::with_capacity(lines),
+            axes: Default::default(),
+            beside,
+            tops: Vec::with_capacity(lines),
+            bests: if beside == Beside::Neither { Vec::new() } else { vec![0; lists.len()] },
+            known: Vec::with_capacity(lines * LINE),
+            asks: Vec::with_capacity(lines * LINE),
+            most: lines * LINE,
             free: Default::default(),
         };
-        for (at, rows) in lists.iter().enumerate() {
-            let power = room(rows.len()).checked_ilog2();
-            if rows.len() > MOST {
-                return None;
-            }
-            if let Some(power) = power {
-                let first = out.take(power as usize)?;
-                *out.heads.get_mut(at)? =
-                    Head { first, rules: rows.len() as u16, room: power as u16 + 1 };
-            }
-            for (i, row) in rows.iter().enumerate() {
-                let head = *out.heads.get(at)?;
-                out.set(head, i, row);
-            }
+        beside.axes().iter().for_each(|axis| out.axes[*axis].reserve_exact(lines));
+        // The longest first, so that none has to begin behind a gap.
+        let mut order: Vec<usize> = (0..lists.len()).filter(|i| !lists[*i].is_empty()).collect();
+        order.sort_by_key(|i| std::cmp::Reverse(room(&lists[*i])));
+        for at in order {
+            let rows = lists.get(at)?;
+            let power = room(rows)?.ilog2();
+            let first = out.take(power as usize)?;
+            let head = Head { first, rules: rows.len() as u16, room: power as u16 + 1 };
+            rows.iter().enumerate().for_each(|(i, row)| out.set(head, i, row));
+            out.head(at, head);
         }
         Some(out)
     }
-    /// Two to the power of so many tiles, if there are any.
+    /// Notes where a list is, and its best.
+    fn head(&mut self, list: usize, head: Head) {
+        self.heads.get_mut(list).into_iter().for_each(|h| *h = head);
+        let best = if head.rules == 0 { 0 } else { self.known(head, 0).rank };
+        self.bests.get_mut(list).into_iter().for_each(|b| *b = best);
+    }
+    /// Two to the power of so many places, if there are any.
     fn take(&mut self, power: usize) -> Option<u32> {
         if let Some(first) = self.free.get_mut(power)?.pop() {
             return Some(first);
         }
-        let (first, more) = (self.rest.len(), 1 << power);
+        // Less than a line is a part of one.
+        let (first, more) = (self.known.len(), (1 << power).max(LINE));
         if first + more > self.most {
-            return None;
+            return self.part(power);
         }
-        if self.compared == Compared::Both {
-            self.axes.resize(first + more, EMPTY);
+        self.rest.resize((first + more) / LINE, EMPTY);
+        self.beside.axes().iter().for_each(|a| self.axes[*a].resize((first + more) / LINE, EMPTY));
+        self.tops.resize((first + more) / LINE, 0);
+        self.known.resize(first + more, Known::default());
+        self.asks.resize(first + more, Asks::default());
+        let first = u32::try_from(first).ok()?;
+        self.halve(first, more.ilog2() as usize, power);
+        Some(first)
+    }
+    /// A part of a longer piece that is free.
+    fn part(&mut self, power: usize) -> Option<u32> {
+        let longer =
+            (power + 1..ROOMS).find(|p| self.free.get(*p).is_some_and(|f| !f.is_empty()))?;
+        let first = self.free.get_mut(longer)?.pop()?;
+        self.halve(first, longer, power);
+        Some(first)
+    }
+    /// Of a piece of two to the power of `from` places, leaves the first `to` alone.
+    fn halve(&mut self, first: u32, from: usize, to: usize) {
+        for power in to..from {
+            let free = self.free.get_mut(power);
+            free.into_iter().for_each(|f| f.push(first + (1 << power)));
         }
-        self.rest.resize(first + more, EMPTY);
-        self.known.resize(first + more, [Known::default(); TILE]);
-        u32::try_from(first).ok()
     }
     fn set(&mut self, head: Head, at: usize, row: &Row) {
-        let tile = head.first as usize + at / TILE;
-        self.rest.get_mut(tile).into_iter().for_each(|t| t.set(at, row.rest));
-        self.axes.get_mut(tile).into_iter().for_each(|t| t.set(at, row.axes));
-        self.known.get_mut(tile).into_iter().for_each(|k| k[at % TILE] = row.known);
+        let place = head.first as usize + at;
+        let (line, at) = (place / LINE, place % LINE);
+        self.rest.get_mut(line).into_iter().for_each(|n| n.0[at] = row.number);
+        for axis in self.beside.axes() {
+            let numbers = self.axes[*axis].get_mut(line);
+            numbers.into_iter().for_each(|n| n.0[at] = row.known.asked[*axis]);
+        }
+        self.known.get_mut(place).into_iter().for_each(|k| *k = row.known);
+        self.asks.get_mut(place).into_iter().for_each(|a| *a = row.rest);
+        if at == 0 {
+            self.tops.get_mut(line).into_iter().for_each(|t| *t = row.known.rank);
+        }
     }
     fn get(&self, head: Head, at: usize) -> Option<Row> {
-        let tile = head.first as usize + at / TILE;
-        let axes = self.axes.get(tile).map_or(Asks::default(), |t| t.asks(at));
-        let known = self.known.get(tile)?[at % TILE];
-        Some(Row { known, axes, rest: self.rest.get(tile)?.asks(at) })
+        let place = head.first as usize + at;
+        let number = self.rest.get(place / LINE)?.0[place % LINE];
+        Some(Row { known: *self.known.get(place)?, rest: *self.asks.get(place)?, number })
     }
     fn known(&self, head: Head, at: usize) -> Known {
-        let tile = head.first as usize + at / TILE;
-        self.known.get(tile).map_or(Known::default(), |k| k[at % TILE])
+        self.known.get(head.first as usize + at).copied().unwrap_or_default()
     }
     /// The first place of a list whose rule's rank is not above this.
     fn place(&self, head: Head, rank: u64) -> usize {
@@ -195,7 +243,7 @@ impl Lists {
     pub(super) fn insert(&mut self, list: usize, row: &Row) -> bool {
         let Some(mut head) = self.heads.get(list).copied() else { return false };
         let rules = usize::from(head.rules);
-        if rules == head.tiles() * TILE {
+        if rules == head.places() {
             let Some(more) = self.more(head) else { return false };
             head = more;
         }
@@ -207,7 +255,7 @@ impl Lists {
         }
         self.set(head, at, row);
         head.rules += 1;
-        self.heads.get_mut(list).into_iter().for_each(|h| *h = head);
+        self.head(list, head);
         true
     }
     /// Twice as much room, with what is there.
@@ -223,7 +271,7 @@ impl Lists {
         Some(more)
     }
     fn let_go(&mut self, head: Head) {
-        for i in 0..head.tiles() * TILE {
+        for i in 0..head.places() {
             self.clear(head, i);
         }
         if head.room > 0 {
@@ -232,7 +280,7 @@ impl Lists {
         }
     }
     fn clear(&mut self, head: Head, at: usize) {
-        self.set(head, at, &Row { known: Known::default(), axes: NOTHING, rest: NOTHING });
+        self.set(head, at, &Row { known: Known::default(), rest: Asks::default(), number: NONE });
     }
     /// Takes the rule of this rank out of a list. Whether it was there.
     pub(super) fn remove(&mut self, list: usize, rank: u64) -> bool {
@@ -252,7 +300,7 @@ impl Lists {
             self.let_go(head);
             head = Head::default();
         }
-        self.heads.get_mut(list).into_iter().for_each(|h| *h = head);
+        self.head(list, head);
         true
     }
     /// The rule of a list that asks just this.
@@ -280,8 +328,9 @@ impl Lists {
     }
     /// Gives every rule the rank that `f` says; their order must stay.
     pub(super) fn rerank(&mut self, f: &dyn Fn(u64) -> u64) {
-        for known in self.known.as_flattened_mut().iter_mut().filter(|k| k.rank != 0) {
-            known.rank = f(known.rank);
+        let known = self.known.iter_mut().map(|k| &mut k.rank);
+        for rank in known.chain(&mut self.tops).chain(&mut self.bests) {
+            *rank = if *rank == 0 { 0 } else { f(*rank) };
         }
     }
     /// Lists that there are.
@@ -290,9 +339,12 @@ impl Lists {
     }
     pub(super) fn heap_bytes(&self) -> usize {
         let free: usize = self.free.iter().map(|f| f.capacity() * 4).sum();
+        let lines = self.axes.iter().map(Vec::capacity).sum::<usize>() + self.rest.capacity();
         self.heads.capacity() * size_of::<Head>()
-            + (self.rest.capacity() + self.axes.capacity()) * size_of::<Tile>()
-            + self.known.capacity() * size_of::<[Known; TILE]>()
+            + lines * size_of::<Numbers>()
+            + (self.tops.capacity() + self.bests.capacity()) * size_of::<u64>()
+            + self.known.capacity() * size_of::<Known>()
+            + self.asks.capacity() * size_of::<Asks>()
             + free
     }
 
@@ -305,22 +357,45 @@ impl Lists {
     #[inline(always)]
     pub(super) fn prefetch_rules(&self, list: usize) {
         let Some(head) = self.heads.get(list).filter(|h| h.rules > 0) else { return };
-        let first = head.first as usize;
-        let lines = if usize::from(head.rules) > TILE { 256 } else { 128 };
-        prefetch_slice(self.rest.get(first..).unwrap_or_default(), lines);
+        prefetch_slice(self.rest.get(head.lines().start..).unwrap_or_default(), 2 * 64);
     }
-    /// The first rule of a list that a key fits, by the rest alone: which it is of all, or [`NOBODY`]. What is known of it is asked for.
+    /// Which of a line's rules a key fits, by their numbers.
     #[inline(always)]
-    pub(super) fn first<L: Lanes>(&self, lanes: L, list: usize, key: Key) -> usize {
-        let Some(head) = self.heads.get(list) else { return NOBODY };
-        let first = head.first as usize;
-        let tiles = usize::from(head.rules).div_ceil(TILE);
-        let rest = self.rest.get(first..first + tiles).unwrap_or_default();
-        for (i, tile) in rest.iter().enumerate() {
-            let fit = lanes.fits_each(key.rest, &tile.mask, &tile.value);
-            if fit != 0 {
-                let at = (first + i) * TILE + fit.trailing_zeros() as usize % TILE;
-                prefetch_slice(self.known.as_flattened().get(at..).unwrap_or_default(), 1);
+    fn fits<L: Lanes>(&self, lanes: L, head: Head, line: usize, key: &Key<'_>) -> u32 {
+        let Some(rest) = self.rest.get(line) else { return 0 };
+        let mut fit = lanes.members(rest, key.rest) & head.own(line);
+        for axis in self.beside.axes() {
+            let Some(numbers) = self.axes[*axis].get(line) else { return 0 };
+            fit &= lanes.members(numbers, key.axes[*axis]);
+        }
+        fit
+    }
+    /// The place of the first of these, from a line on, that a key fits indeed: those without a number are compared.
+    #[inline(always)]
+    fn settled(&self, line: usize, mut fit: u64, key: &Key<'_>) -> Option<usize> {
+        while fit != 0 {
+            let place = line * LINE + fit.trailing_zeros() as usize;
+            let number = self.rest.get(place / LINE)?.0[place % LINE];
+            if number != OTHER || self.meets(place, key) {
+                return Some(place);
+            }
+            fit &= fit - 1;
+        }
+        None
+    }
+    fn meets(&self, place: usize, key: &Key<'_>) -> bool {
+        self.asks.get(place).is_some_and(|a| key.word & a.mask == a.value)
+    }
+    /// The first rule of a list that a key fits: which it is of all, or [`NOBODY`]. What is known of it is asked for.
+    #[inline(always)]
+    pub(super) fn first<L: Lanes>(&self, lanes: L, list: usize, key: &Key<'_>) -> usize {
+        let Some(head) = self.heads.get(list).copied() else { return NOBODY };
+        // Two lines at a time: whether a list has a second nobody can foretell.
+        for line in head.lines().step_by(2) {
+            let fit = u64::from(self.fits(lanes, head, line, key))
+                | u64::from(self.fits(lanes, head, line + 1, key)) << LINE;
+            if let Some(at) = self.settled(line, fit, key) {
+                prefetch_slice(self.known.get(at..).unwrap_or_default(), 1);
                 return at;
             }
         }
@@ -329,45 +404,61 @@ impl Lists {
     /// What is known of it.
     #[inline(always)]
     pub(super) fn told(&self, at: usize) -> Best {
-        match self.known.as_flattened().get(at) {
+        match self.known.get(at) {
             Some(known) => Best { rank: known.rank, id: RuleId(known.id) },
             None => Best::NONE,
         }
     }
+    /// Whether a line of a list may have a rule above this rank.
+    #[inline(always)]
+    fn is_better(&self, head: Head, line: usize, best: Best) -> bool {
+        // A list of less than a line may begin behind another's rules.
+        usize::from(head.room) <= LINE.ilog2() as usize
+            || self.tops.get(line).is_some_and(|top| *top > best.rank)
+    }
     /// The best rule of a list that a key fits, if its rank is above `best`; else that.
     #[inline(always)]
-    pub(super) fn best<L: Lanes>(&self, lanes: L, list: usize, key: Key, best: Best) -> Best {
-        let Some(head) = self.heads.get(list) else { return best };
-        let first = head.first as usize;
-        let tiles = usize::from(head.rules).div_ceil(TILE);
-        for i in first..first + tiles {
-            let (Some(rest), Some(axes)) = (self.rest.get(i), self.axes.get(i)) else { break };
-            let Some(known) = self.known.get(i).filter(|k| k[0].rank > best.rank) else { break };
-            let fit = lanes.fits_each(key.rest, &rest.mask, &rest.value)
-                & lanes.fits_each(key.axes, &axes.mask, &axes.value);
-            if fit != 0 {
-                let known = known[fit.trailing_zeros() as usize % TILE];
-                if known.rank > best.rank {
-                    return Best { rank: known.rank, id: RuleId(known.id) };
-                }
+    pub(super) fn best<L: Lanes>(&self, lanes: L, list: usize, key: &Key<'_>, best: Best) -> Best {
+        if self.bests.get(list).is_none_or(|b| *b <= best.rank) {
+            return best;
+        }
+        let Some(head) = self.heads.get(list).copied() else { return best };
+        for line in head.lines() {
+            if !self.is_better(head, line, best) {
                 break;
+            }
+            let fit = self.fits(lanes, head, line, key);
+            if let Some(at) = self.settled(line, fit.into(), key) {
+                let found = self.told(at);
+                return if found.rank > best.rank { found } else { best };
             }
         }
         best
     }
-    /// Tiles that a lookup looks at, where it has found this before.
-    pub(super) fn tiles<L: Lanes>(&self, lanes: L, list: usize, key: Key, best: Best) -> usize {
-        let Some(head) = self.heads.get(list) else { return 0 };
-        let first = head.first as usize;
-        let tiles = first..first + usize::from(head.rules).div_ceil(TILE);
-        let is_on = |i: &usize| {
-            let fits = |t: Option<&Tile>, key| {
-                t.is_none_or(|t| lanes.fits_each(key, &t.mask, &t.value) != 0)
-            };
-            let is_better = self.known.get(*i).is_some_and(|k| k[0].rank > best.rank);
-            is_better && !(fits(self.rest.get(*i), key.rest) && fits(self.axes.get(*i), key.axes))
-        };
-        tiles.take_while(is_on).count()
+    /// Lines that a lookup looks at, where it has found this before; so many rules that are compared are a line, too.
+    pub(super) fn lines<L: Lanes>(
+        &self,
+        lanes: L,
+        list: usize,
+        key: &Key<'_>,
+        best: Best,
+    ) -> usize {
+        let Some(head) = self.heads.get(list).copied() else { return 0 };
+        if self.bests.get(list).is_some_and(|b| *b <= best.rank) {
+            return 0;
+        }
+        let (mut lines, mut compared) = (0, 0);
+        for line in head.lines().take_while(|l| self.is_better(head, *l, best)) {
+            let fit = self.fits(lanes, head, line, key);
+            let found = self.settled(line, fit.into(), key);
+            let before = found.map_or(u32::MAX, |at| (1 << (at % LINE)) - 1);
+            lines += 1;
+            compared += (fit & before).count_ones() as usize;
+            if found.is_some() {
+                break;
+            }
+        }
+        lines + compared / COMPARED
     }
 }
 
@@ -388,15 +479,31 @@ impl Best {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{Vectors, Work, with_vectors};
     use proptest::prelude::*;
 
     fn row(rank: u64, n: u64) -> Row {
         let asked = [n as u16 % 3, n as u16 % 5];
         let rest = Asks { mask: 0xff, value: n % 7 };
-        Row {
-            known: Known { rank, id: n as u32, asked },
-            axes: Asks { mask: 0xf, value: n % 2 },
-            rest,
+        let number = if n % 7 == 6 { OTHER } else { (n % 7) as u16 };
+        Row { known: Known { rank, id: n as u32, asked }, rest, number }
+    }
+
+    /// The first rule's place, the best's rank, and that again where there was one as good.
+    struct Look<'a> {
+        lists: &'a Lists,
+        list: usize,
+        key: Key<'a>,
+        than: u64,
+    }
+    impl Work for Look<'_> {
+        type Out = (usize, u64, u64);
+        #[inline(always)]
+        fn run<L: Lanes>(self, lanes: L) -> Self::Out {
+            let Self { lists, list, key, than } = self;
+            let than = Best { rank: than, id: RuleId(0) };
+            let best = |than| lists.best(lanes, list, &key, than).rank;
+            (lists.first(lanes, list, &key), best(Best::NONE), best(than))
         }
     }
 
@@ -404,14 +511,13 @@ mod tests {
         /// Any lists, and what comes and goes: as a list of lists has it; where there is no room nothing changes.
         #[test]
         fn lists_are_what_was_put_in(
-            both: bool,
+            beside in prop::sample::select(vec![Beside::Neither, Beside::Across, Beside::Down, Beside::Both]),
             sizes in prop::collection::vec(0usize..40, 5),
             steps in prop::collection::vec((0usize..5, any::<bool>(), any::<u64>()), 0..600),
         ) {
-            let compared = if both { Compared::Both } else { Compared::Rest };
             let ranks = |n: usize| (0..n).map(|i| (1_000 - i) as u64 * 64);
             let mut model: Vec<Vec<Row>> = sizes.iter().map(|n| ranks(*n).map(|r| row(r, r / 64)).collect()).collect();
-            let mut lists = Lists::new(compared, &model).unwrap();
+            let mut lists = Lists::new(beside, &model).unwrap();
             let before = lists.heap_bytes();
             for (list, goes, n) in steps {
                 let own = &mut model[list];
@@ -441,7 +547,28 @@ mod tests {
                     prop_assert_eq!(found, Some(r.known));
                 }
             }
-            // What takes tiles takes none that was not there from the beginning, but for numbers of those that are free.
+            // The first that a key fits is the best, and one that is no better than what was found is none.
+            for (list, own) in model.iter().enumerate() {
+                for word in 0..8u64 {
+                    let mut sets = [Set::default(); 3];
+                    (0..6).filter(|n| word == u64::from(*n)).for_each(|n| sets[0].put(n));
+                    sets[0].put(OTHER);
+                    sets[1].put(word as u16 % 3);
+                    sets[2].put(word as u16 % 5);
+                    let key = Key { word, rest: &sets[0], axes: [&sets[1], &sets[2]] };
+                    let fits = |r: &&Row| {
+
+                        r.rest.value == word && beside.axes().iter().all(|a| sets[1 + a].has(r.known.asked[*a]))
+                    };
+                    let want = own.iter().find(fits).map_or(0, |r| r.known.rank);
+                    for v in Vectors::available() {
+                        let (first, best, above) = with_vectors(v, Look { lists: &lists, list, key, than: want });
+                        let best = if beside == Beside::Neither { want } else { best };
+                        prop_assert_eq!((lists.told(first).rank, best, above), (want, want, want));
+                    }
+                }
+            }
+            // What takes places takes none that was not there from the beginning, but for numbers of those that are free.
             prop_assert!(lists.heap_bytes() < before + 4_096);
         }
     }
@@ -449,13 +576,13 @@ mod tests {
     /// A list that is full takes no more, and gives back what it has.
     #[test]
     fn a_list_takes_so_many() {
-        let mut lists = Lists::new(Compared::Rest, &[Vec::new(), Vec::new()]).unwrap();
+        let mut lists = Lists::new(Beside::Neither, &[Vec::new(), Vec::new()]).unwrap();
         let mut taken = 0;
         while lists.insert(0, &row(10_000 - taken, taken)) {
             taken += 1;
         }
-        // Of 64 tiles beyond those that it has, and twice as many each time.
-        assert_eq!((taken, MOST), (256, 512));
+        // Of 16 lines beyond those that it has, and twice as many each time.
+        assert_eq!((taken, MOST), (256, 4096));
         (0..taken).for_each(|n| assert!(lists.remove(0, 10_000 - n)));
         assert!(lists.rows(0).next().is_none());
         assert!((0..taken).all(|n| lists.insert(1, &row(10_000 - n, n))));

@@ -3,32 +3,36 @@
 //!
 //! Called by `index` alone. A key is of one class on each axis (`axis`), and its rules are in four lists (`lists`): that of the cell where both
 //! meet, whose rules ask so much that they are in few cells; those of its column and of its row, whose rules ask little of one axis; and one
-//! of rules that ask little of both. Of a cell's rules lookups compare the rest alone.
+//! of rules that ask little of both. What rules ask of the rest has numbers (`rest`), and so has what they ask of an axis: a key is a set of numbers of
+//! each, and of 32 rules it is said at once which of their numbers are in it. Of a cell's rules that is the rest's alone.
 //!
 //! **How it changes.** A rule is put into its lists or taken out, in order, so that none is ever late. What asks of an axis what no rule asked when it
 //! was made, or of another word anything else than all do, or finds a list full, is refused.
 //!
-//! **What it costs.** Lookup: of each axis up to four bytes of nodes which all keys share, a line of a cell, and for every eight of its rules
-//! two lines, up to the first that fits; columns, rows and the last list lie in near caches, and are left as soon as they have nothing
-//! better. Change: up to [`CELLS`] cells, [`LISTS`] columns or rows, or one list. Memory: 256 bytes for eight rules of a list, 8 a cell.
-//! Worst case: four lists of [`lists::MOST`] rules, compared eight at a time. Decision 99.
+//! **What it costs.** Lookup: of each axis up to four bytes of nodes which all keys share, of the rest up to eight, a line of a cell, and for every 32 of its
+//! rules one, up to the first that fits; columns, rows and the last list lie in near caches, and are left as soon as they have nothing
+//! better. Rules whose ask has no number are compared one by one. Change: up to [`CELLS`] cells, [`LISTS`] columns or rows, or one list. Memory: 34 to 38 bytes
+//! for a place in a list, of which there are a power of two, 8 a cell. Worst case: four lists of [`lists::MOST`] rules. Decisions 99 and 100.
 
 mod axis;
 mod burst;
 mod lists;
+mod rest;
 
 use super::Which;
 use super::burst::Told;
 use super::place::{Asks, Form, Place, Words, some_keys};
 use crate::key::FlowKey;
 use crate::rule::{Rule, RuleId};
-use crate::simd::{Lanes, Vectors, with_vectors};
+use crate::simd::{Lanes, Set, Vectors, with_vectors};
 use crate::sorted::BURST;
 use axis::{Asked, Axis};
-use burst::{At, Burst, One, Same, Tiles};
-use lists::{Best, Compared, Key, Known, Lists, NOBODY, Row};
+use burst::{At, Burst, Looked, One, Same};
+use lists::{Beside, Best, Key, Known, Lists, NOBODY, Row};
+use rest::Rest;
 use std::borrow::Borrow;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 pub(super) use burst::lookup_several;
 
@@ -40,9 +44,9 @@ const CELLS: usize = 16;
 const LISTS: usize = 64;
 /// Cells in all, and of how many rules.
 const ALL: usize = 1 << 16;
-/// Keys by which it is found out what lookups take, and tiles that they may look at, on average.
+/// Keys by which it is found out what lookups take, and lines that they may look at, on average.
 const KEYS: usize = 512;
-const TILES: usize = 24;
+const LINES: usize = 24;
 /// Cells that are copied at a time.
 const COPIED: usize = 64;
 
@@ -67,6 +71,10 @@ struct Plan {
     common: Asks<W>,
     across: Axis,
     down: Axis,
+    /// Of what rules ask of each axis, what keys of each of its classes are.
+    sets: [Vec<Set>; 2],
+    /// What rules ask of the other word.
+    compared: Rest,
 }
 
 /// Which lists.
@@ -124,7 +132,14 @@ impl Plan {
             common.mask.get_mut(word).into_iter().for_each(|m| *m = 0);
             common.value.get_mut(word).into_iter().for_each(|v| *v = 0);
         }
-        Some(Self { form, axes, rest, common, across, down })
+        let mut asks = HashMap::<_, usize>::new();
+        rules.iter().for_each(|r| *asks.entry(word(&r.asks, rest)).or_default() += 1);
+        let mut asks: Vec<_> = asks.into_iter().collect();
+        asks.sort_unstable_by_key(|(a, rules)| (Reverse(*rules), a.mask, a.value));
+        let asks: Vec<_> = asks.into_iter().map(|(asks, _)| asks).collect();
+        let sets = [across.sets(), down.sets()];
+        let compared = Rest::new(&asks)?;
+        Some(Self { form, axes, rest, common, across, down, sets, compared })
     }
     /// Lists that there are of each kind.
     fn counts(&self) -> [usize; KINDS] {
@@ -139,8 +154,8 @@ impl Plan {
         let [across, down] = asked(asks, self.axes);
         let asked = [self.across.number(across)?, self.down.number(down)?];
         let known = Known { rank, id: id.0, asked };
-        let row = Row { known, axes: word(asks, self.axes), rest: word(asks, self.rest) };
-        is_common.then_some(row)
+        let rest = word(asks, self.rest);
+        is_common.then(|| Row { known, rest, number: self.compared.number(rest) })
     }
     /// Where rules are that ask these of the axes.
     fn home(&self, asked: [u16; 2]) -> Option<Home<'_>> {
@@ -209,16 +224,25 @@ impl Plan {
     #[inline(always)]
     fn place(&self, words: &Words) -> At {
         let all = words.all();
-        let key = Key { axes: all[self.axes % 8], rest: all[self.rest % 8] };
         let mut differ = 0;
         for i in 0..W {
             differ |= (all[i % 8] & self.common.mask[i]) ^ self.common.value[i];
         }
-        let [across, down] = halves(key.axes);
+        let [across, down] = halves(all[self.axes % 8]);
         let (across, down) = (self.across.class(across), self.down.class(down));
         let cell = self.cell(across, down);
         let (across, down) = (across as u16, down as u16);
-        At { key, cell, across, down, is_other: differ != 0, first: NOBODY }
+        let word = all[self.rest % 8];
+        At { word, cell, across, down, is_other: differ != 0, first: NOBODY, ..At::default() }
+    }
+    /// What a key is.
+    #[inline(always)]
+    fn key<'a>(&'a self, at: &'a At) -> Key<'a> {
+        let none = const { &Set::NONE };
+        let [across, down] = &self.sets;
+        let across = across.get(usize::from(at.across)).unwrap_or(none);
+        let down = down.get(usize::from(at.down)).unwrap_or(none);
+        Key { word: at.word, rest: &at.set, axes: [across, down] }
     }
 }
 
@@ -251,19 +275,19 @@ impl Grid {
         }
         let [cells, columns, rows, others] = &all;
         let lists = [
-            Lists::new(Compared::Rest, cells)?,
-            Lists::new(Compared::Both, columns)?,
-            Lists::new(Compared::Both, rows)?,
-            Lists::new(Compared::Both, others)?,
+            Lists::new(Beside::Neither, cells)?,
+            Lists::new(Beside::Down, columns)?,
+            Lists::new(Beside::Across, rows)?,
+            Lists::new(Beside::Both, others)?,
         ];
         Some(Self { plan, lists, len: rules.len(), made_of: rules.len() })
     }
-    /// Whether lookups look at few tiles.
+    /// Whether lookups look at few lines.
     fn takes_few(&self, v: Vectors, rules: &[Place<W>]) -> bool {
         let rules: Vec<_> = rules.iter().map(|r| &r.asks).enumerate().collect();
         let keys = some_keys(&rules, KEYS);
-        let tiles = |key| with_vectors(v, Tiles { grid: self, key: Words::new(key) });
-        keys.iter().map(tiles).sum::<usize>() <= TILES * keys.len()
+        let lines = |key| with_vectors(v, Looked { grid: self, key: Words::new(key) });
+        keys.iter().map(lines).sum::<usize>() <= LINES * keys.len()
     }
 
     #[inline(always)]
@@ -277,7 +301,8 @@ impl Grid {
     pub(super) fn insert(&mut self, _: Vectors, place: &Place<W>) -> bool {
         let row = self.plan.row(&place.asks, place.rank, RuleId(place.id as u32));
         let lists = row.and_then(|r| self.plan.lists_of(r.known.asked));
-        let (Some(row), Some((kind, lists))) = (row, lists) else { return false };
+        let (Some(mut row), Some((kind, lists))) = (row, lists) else { return false };
+        row.number = self.plan.compared.learn(row.rest);
         let of = &mut self.lists[kind as usize];
         let Some(full) = lists.iter().position(|list| !of.insert(*list, &row)) else {
             self.len += 1;
@@ -360,16 +385,29 @@ impl Grid {
     pub(super) fn heap_bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(Lists::heap_bytes).sum();
         let axes = self.plan.across.heap_bytes() + self.plan.down.heap_bytes();
-        size_of::<Self>() + axes + lists
+        let sets: usize = self.plan.sets.iter().map(|s| s.capacity() * size_of::<Set>()).sum();
+        size_of::<Self>() + axes + sets + self.plan.compared.heap_bytes() + lists
     }
 
+    /// What a key is, and the first of its cell's rules.
+    #[inline(always)]
+    fn look<L: Lanes>(&self, lanes: L, at: &mut At) {
+        at.set = self.plan.compared.set(at.word);
+        self.first(lanes, at);
+    }
+    /// The first of its cell's rules.
+    #[inline(always)]
+    fn first<L: Lanes>(&self, lanes: L, at: &mut At) {
+        at.first = self.of(Kind::Cell).first(lanes, at.cell, &self.plan.key(at));
+    }
     /// The best of a key's rules.
     #[inline(always)]
     fn best<L: Lanes>(&self, lanes: L, at: &At) -> Option<Best> {
+        let key = self.plan.key(at);
         let best = self.of(Kind::Cell).told(at.first);
-        let best = self.of(Kind::Column).best(lanes, usize::from(at.across), at.key, best);
-        let best = self.of(Kind::Row).best(lanes, usize::from(at.down), at.key, best);
-        let best = self.of(Kind::Other).best(lanes, 0, at.key, best);
+        let best = self.of(Kind::Column).best(lanes, usize::from(at.across), &key, best);
+        let best = self.of(Kind::Row).best(lanes, usize::from(at.down), &key, best);
+        let best = self.of(Kind::Other).best(lanes, 0, &key, best);
         (best.rank != 0 && !at.is_other).then_some(best)
     }
     /// First half of a lookup: asks for what the second reads.
