@@ -22,7 +22,8 @@
 //!
 //! # What is taken as it may be
 //! Every bucket of a group may be taken, every port may be up, every meter may pass, of rules of
-//! equal priority either may win. A program that [`Program::Passes`] sends what it gets by any port
+//! equal priority either may win. Controllers may be there or away: what a VDP does while they are
+//! away ([`Vdp::alone`]) is added to what it does by its rules. A program that [`Program::Passes`] sends what it gets by any port
 //! of its VDP; one that may do [`Program::Anything`] sends anything by any. Packets that controllers
 //! send out by themselves are no rules, and not looked at.
 //!

@@ -120,6 +120,8 @@ pub struct Vdp {
     pub tables: Vec<Table>,
     /// What a frame without a rule gets.
     pub default: Vec<Act>,
+    /// What every frame may get instead of all that, at times: while controllers are away.
+    pub alone: Vec<Act>,
     /// What its slow path does.
     pub program: Program,
     /// Its controllers, by place in [`Plane::controllers`].

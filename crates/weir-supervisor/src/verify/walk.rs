@@ -78,6 +78,7 @@ pub struct Walk<'a> {
 /// Whether frames of a VDP end there with nobody the wiser: it has nothing that could act on them.
 pub fn is_sink(v: &Vdp) -> bool {
     v.default.is_empty()
+        && v.alone.is_empty()
         && v.program == Program::Nothing
         && v.tables.iter().all(|t| t.rules().is_empty())
 }
@@ -101,7 +102,8 @@ impl<'a> Walk<'a> {
 
     /// Where the VDP's frames get to, which are those of these mapping rules.
     pub fn tables(mut self, mapping: &[usize]) -> Found {
-        let maker = Maker { plane: self.plane, shares: self.shares, vdp: self.vdp };
+        let vdp = self.vdp;
+        let maker = Maker { plane: self.plane, shares: self.shares, vdp };
         self.summaries = maker.all();
         self.program();
         for r in mapping.iter().filter_map(|i| self.plane.mapping.get(*i)) {
@@ -110,6 +112,9 @@ impl<'a> Walk<'a> {
                 self.kept.clear();
                 self.kept.push(Kept { what: What::Above(r.priority), view: View::default() });
                 let Ok(state) = self.renumbered(state) else { continue };
+                // No rule is asked then, so none keeps anything from it.
+                let alone = State { by: By::Alone, ..state.clone() };
+                self.acts(&vdp.alone, alone, Then::Set);
                 self.table(0, state);
             }
         }

@@ -95,22 +95,26 @@ fn vdp() -> impl Strategy<Value = Vdp> {
         ports(),
         tables,
         prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(simple(), 0..2)],
+        prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(simple(), 1..3)],
         program,
         prop::collection::vec(0usize..2, 0..2),
         prop::collection::btree_map(0u32..3, group, 0..2),
     )
-        .prop_map(|(network, ports, (a, b), default, program, controllers, groups)| Vdp {
-            name: String::new(),
-            network,
-            ports,
-            tables: vec![Table::new(a), Table::new(b)],
-            default,
-            program,
-            controllers,
-            groups: groups
-                .into_iter()
-                .map(|(id, (network, buckets))| (id, Group { network, buckets }))
-                .collect(),
+        .prop_map(|(network, ports, (a, b), default, alone, program, controllers, groups)| {
+            Vdp {
+                name: String::new(),
+                network,
+                ports,
+                tables: vec![Table::new(a), Table::new(b)],
+                default,
+                alone,
+                program,
+                controllers,
+                groups: groups
+                    .into_iter()
+                    .map(|(id, (network, buckets))| (id, Group { network, buckets }))
+                    .collect(),
+            }
         })
 }
 

@@ -104,6 +104,7 @@ pub fn oracle(p: &Plane) -> BTreeMap<Key, Seen> {
                     add((r.vdp, by, what), to);
                 },
             };
+            way.acts(&v.alone, inside, Vec::new(), By::Alone, true, 0);
             way.table(0, inside, Vec::new());
         }
     }
@@ -112,6 +113,7 @@ pub fn oracle(p: &Plane) -> BTreeMap<Key, Seen> {
 
 fn sink(v: &Vdp) -> bool {
     v.default.is_empty()
+        && v.alone.is_empty()
         && v.program == Program::Nothing
         && v.tables.iter().all(|t| t.rules().is_empty())
 }
