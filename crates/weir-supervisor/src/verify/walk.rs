@@ -8,7 +8,7 @@
 
 use super::cube::{Spent, remainder};
 use super::plane::{
-    Act, GROUP_KIND, MapRule, Match, OUTPUT_KIND, Plane, Program, Rule, Takes, To, Vdp,
+    Act, Edit, GROUP_KIND, MapRule, Match, OUTPUT_KIND, Plane, Program, Rule, Takes, To, Vdp, WORDS,
 };
 use super::report::{By, Leak, Reaches, Sure};
 use super::shares::{Part, Shares};
@@ -299,7 +299,7 @@ impl<'a> Walk<'a> {
                 return;
             }
             match a {
-                Act::Edit(e) => match s.view.after(e) {
+                Act::Edit(e) => match self.edited(&s, e) {
                     Ok(v) => s.view = v,
                     Err(Spent) => return self.found.spent = true,
                 },
@@ -352,13 +352,41 @@ impl<'a> Walk<'a> {
         let mut sub = State { frames, ..s.clone() };
         self.kept.push(Kept { what: What::Not(c.unless.clone()), view: s.view.clone() });
         for e in &c.edits {
-            match sub.view.after(e) {
+            match self.edited(&sub, e) {
                 Ok(v) => sub.view = v,
                 Err(Spent) => self.found.spent = true,
             }
         }
         self.acts(rest, sub, then);
         self.kept.pop();
+    }
+
+    /// How the header reads after a change. A second tag that is taken off brings to light all that the
+    /// first did: there is room for that where what the first brought has served its turn.
+    fn edited(&mut self, s: &State, e: &Edit) -> Result<View, Spent> {
+        if let Ok(v) = s.view.after(e) {
+            return Ok(v);
+        }
+        let mut spoken = s.frames.mask;
+        let mut looked_at = 0;
+        for k in &self.kept {
+            let matches: &mut dyn Iterator<Item = &Match> = match &k.what {
+                What::Rules(rules) => &mut rules.iter().map(|r| &r.matcher),
+                What::Not(these) => &mut these.iter(),
+                // Of frames as they came in.
+                What::Above(_) => continue,
+            };
+            let mut bits = [0; WORDS];
+            for m in matches {
+                looked_at += 1;
+                bits.iter_mut().zip(m.mask).for_each(|(b, m)| *b |= m);
+            }
+            spoken.iter_mut().zip(k.view.origins(&bits)).for_each(|(s, o)| *s |= o);
+        }
+        if !self.worked(looked_at) {
+            return Err(Spent);
+        }
+        s.view.after_again(e, &spoken)
     }
 
     fn group(&mut self, id: u32, s: &State) {

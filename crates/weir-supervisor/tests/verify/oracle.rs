@@ -1,6 +1,6 @@
 //! The verifier against an oracle that follows every frame: random planes, random changes.
 
-use crate::planes::{DATA, IN_PORT, META, TAG, bits_at, frames, layout, maps, oracle};
+use crate::planes::{DATA, IN_PORT, META, TAG, bits_at, frames, layout, maps, oracle, with_more};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ fn edit() -> impl Strategy<Value = Edit> {
         2 => (field(), field()).prop_map(|(a, b)| Edit::Copy(a, b)),
         1 => field().prop_map(|f| Edit::Reveal(Box::new(f.bits()))),
         1 => field().prop_map(|f| Edit::Unknown(Box::new(f.bits()))),
+        2 => field().prop_map(|f| Edit::Reveal(Box::new(with_more(f.bits())))),
+        1 => field().prop_map(|f| Edit::Unknown(Box::new(with_more(f.bits())))),
     ]
 }
 
