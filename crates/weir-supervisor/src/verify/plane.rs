@@ -130,6 +130,16 @@ pub struct Vdp {
     pub groups: BTreeMap<u32, Group>,
 }
 
+impl Vdp {
+    /// Whether its frames end there with nobody the wiser: it has nothing that could act on them.
+    pub fn is_sink(&self) -> bool {
+        self.default.is_empty()
+            && self.alone.is_empty()
+            && self.program == Program::Nothing
+            && self.tables.iter().all(|t| t.rules().is_empty())
+    }
+}
+
 /// A table; rules by falling priority.
 #[derive(Clone, Debug, Default)]
 pub struct Table {

@@ -75,14 +75,6 @@ pub struct Walk<'a> {
     work: u64,
 }
 
-/// Whether frames of a VDP end there with nobody the wiser: it has nothing that could act on them.
-pub fn is_sink(v: &Vdp) -> bool {
-    v.default.is_empty()
-        && v.alone.is_empty()
-        && v.program == Program::Nothing
-        && v.tables.iter().all(|t| t.rules().is_empty())
-}
-
 impl<'a> Walk<'a> {
     /// Of the VDP at this place, with so much work at most.
     pub fn new(plane: &'a Plane, shares: &'a Shares, at: usize, work: u64) -> Option<Self> {
@@ -124,7 +116,7 @@ impl<'a> Walk<'a> {
     /// Whether a mapping rule takes frames of others.
     pub fn mapping(mut self, place: usize) -> Found {
         let Some(r) = self.plane.mapping.get(place) else { return self.found };
-        if is_sink(self.vdp) {
+        if self.vdp.is_sink() {
             return self.found;
         }
         let own = self.vdp.network;
