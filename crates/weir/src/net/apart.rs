@@ -111,8 +111,8 @@ mod tests {
     }
 
     fn told(leaks: Vec<LeakItem>, added: Option<Added>, undecided: &[&str]) -> Result<Vec<String>> {
+        let isolated = leaks.is_empty() && undecided.is_empty();
         let undecided = undecided.iter().map(|n| (*n).to_owned()).collect();
-        let isolated = leaks.is_empty() && added.as_ref().is_some_and(Added::is_nothing);
         let verified = VerifiedItem { isolated, added, undecided, ..VerifiedItem::default() };
         apart(&[("h".to_owned(), Proof { verified, leaks })].into())
     }
