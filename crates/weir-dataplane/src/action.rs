@@ -80,7 +80,7 @@ pub enum Action {
     SetQueue(u32),
     /// Send to the software stage by the VDP's channel (004: forward bit clear).
     ToChannel,
-    /// Discard, whatever follows.
+    /// Do nothing, whatever follows. The action set stays, as by a list without actions: only [`Action::ClearActions`] empties it.
     Drop,
     /// Write `value` under `mask` into a field that can be written. Checksums follow.
     SetField {

@@ -332,7 +332,8 @@ pub fn compile(
 ) -> Result<ActionResult, CompileError> {
     check_len(actions)?;
     if actions.contains(&Action::Drop) {
-        return Ok(ActionResult::drop());
+        // Nothing is done, which leaves what tables before have written: it is carried out where no table follows (1.3.5 §5.10).
+        return Ok(if table == 0 { ActionResult::drop() } else { program(Vec::new()) });
     }
     let (list, written) = divide(actions)?;
     // In table 0 the set is empty before; where no table follows it is carried out at once. Not where it tells a controller, who

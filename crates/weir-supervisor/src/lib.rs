@@ -28,6 +28,7 @@ pub mod lacking;
 pub mod mend;
 pub mod model;
 pub mod observed;
+pub mod party;
 pub mod plan;
 pub mod refusal;
 pub mod rename;

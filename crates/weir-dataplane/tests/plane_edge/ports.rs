@@ -329,6 +329,32 @@ fn a_gre_sequence_counts_on_while_ports_come_and_go() {
     }
 }
 
+/// `drop` is a list without actions: what tables before have written is carried out behind it (1.3.5 §5.10), unless it is
+/// cleared; in table 0 there is nothing before.
+#[test]
+fn a_drop_leaves_the_action_set() {
+    let write = || Action::WriteActions(vec![by(1)]);
+    for place in [Placement::Fast, Placement::Slow] {
+        let lists: [(&[Action], usize); 4] =
+            [(&[Action::Drop], 1), (&[], 1), (&[Action::ClearActions], 0), (&[by(2)], 1)];
+        for (list, left) in lists {
+            let mut r = Rig::new(3);
+            let v = r.vdp(1);
+            r.p.add_rule(v, 0, &rule(Match::any(), 5, &[write(), Action::Goto(1)]), place).unwrap();
+            r.p.add_rule(v, 1, &rule(Match::any(), 5, list), place).unwrap();
+            r.send(0, &frame(1, 1, 0, 0));
+            r.settle();
+            assert_eq!(r.got(1).len(), left, "{place:?} {list:?}");
+        }
+        let mut r = Rig::new(3);
+        let v = r.vdp(1);
+        r.p.add_rule(v, 0, &rule(Match::any(), 5, &[Action::Drop, write()]), place).unwrap();
+        r.send(0, &frame(1, 1, 0, 0));
+        r.settle();
+        assert!(r.got(1).is_empty());
+    }
+}
+
 /// Rules that name a port straight, by groups, and on the slow path, while the port goes and returns.
 fn port_1_comes_back(path: Path) {
     let mut r = Rig::new(3);

@@ -3,6 +3,7 @@
 //! Room: pure. Called by `check`. Ids that nobody chose come of names (`section`), and differ.
 
 use super::{Lab, Network, Node};
+use crate::party::Party;
 use crate::refusal::{Refusal, Way};
 use std::collections::BTreeMap;
 
@@ -18,14 +19,6 @@ fn id(v: &Node) -> Option<u64> {
     u64::from_str_radix(digits.trim_start_matches("0x"), 16).ok()
 }
 
-/// A controller as it is compared: with the port that goes without saying (OpenFlow 1.3.5 §6.3.1).
-fn whole(controller: &str) -> String {
-    let has_port = controller.rsplit_once(':').is_some_and(|(rest, port)| {
-        rest.contains(':') && !port.contains(']') && port.parse::<u16>().is_ok()
-    });
-    if has_port { controller.to_owned() } else { format!("{controller}:6653") }
-}
-
 /// Two nodes of one owner and one controller need ids of their own. Of others' nodes nobody is told.
 pub(super) fn apart(lab: &Lab) -> Result<(), Refusal> {
     let mut before: BTreeMap<_, Vec<(&Network, &Node)>> = BTreeMap::new();
@@ -34,7 +27,7 @@ pub(super) fn apart(lab: &Lab) -> Result<(), Refusal> {
             let Some(own) = id(v) else { continue };
             let others = before.entry((&n.owner, own)).or_default();
             let shared = |(m, w): &&(&Network, &Node)| {
-                controllers(m, w).any(|c| controllers(n, v).any(|d| whole(c) == whole(d)))
+                controllers(m, w).any(|c| controllers(n, v).any(|d| Party::of(c) == Party::of(d)))
             };
             if let Some((m, w)) = others.iter().find(shared) {
                 let text = format!(

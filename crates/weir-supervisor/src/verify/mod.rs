@@ -22,7 +22,8 @@
 //!
 //! # What is taken as it may be
 //! Every bucket of a group may be taken, every port may be up, every meter may pass, of rules of
-//! equal priority either may win. A program that [`Program::Passes`] sends what it gets by any port
+//! equal priority either may win. Controllers may be there or away: what a VDP does while they are
+//! away ([`Vdp::alone`]) is added to what it does by its rules. A program that [`Program::Passes`] sends what it gets by any port
 //! of its VDP; one that may do [`Program::Anything`] sends anything by any. Packets that controllers
 //! send out by themselves are no rules, and not looked at.
 //!
@@ -52,7 +53,7 @@ pub use plane::{
 pub use report::{By, Leak, Reaches, Report, Sure};
 
 use shares::Shares;
-use walk::{Found, Walk, claims, is_sink};
+use walk::{Found, Walk, claims};
 
 /// Work that one VDP may take: rules looked at and cubes taken away, about a second's worth.
 pub const WORK: u64 = 20_000_000;
@@ -83,7 +84,7 @@ pub struct Verifier {
 impl Verifier {
     /// Verifies all of a plane. Work past `work` for one VDP leaves it undecided.
     pub fn new(mut plane: Plane, work: u64) -> Self {
-        if let Some(vdp) = plane.rest.filter(|r| plane.vdps.get(*r).is_some_and(|v| !is_sink(v))) {
+        if let Some(vdp) = plane.rest.filter(|r| plane.vdps.get(*r).is_some_and(|v| !v.is_sink())) {
             let (matcher, takes) = (Match::any(), Takes::All);
             plane.mapping.push(MapRule { vdp, matcher, priority: REST, takes });
         }
@@ -139,7 +140,7 @@ impl Verifier {
     /// Adds a rule to a VDP's table, or replaces the one with its match and priority.
     pub fn put_rule(&mut self, vdp: usize, table: u8, rule: Rule) {
         let Some(v) = self.plane.vdps.get_mut(vdp) else { return };
-        let was_sink = is_sink(v);
+        let was_sink = v.is_sink();
         let table = usize::from(table);
         if v.tables.len() <= table {
             v.tables.resize_with(table + 1, Table::default);
@@ -153,7 +154,7 @@ impl Verifier {
     /// Takes a rule away; says whether it was there.
     pub fn remove_rule(&mut self, vdp: usize, table: u8, matcher: &Match, priority: u32) -> bool {
         let Some(v) = self.plane.vdps.get_mut(vdp) else { return false };
-        let was_sink = is_sink(v);
+        let was_sink = v.is_sink();
         let there =
             v.tables.get_mut(usize::from(table)).is_some_and(|t| t.remove(matcher, priority));
         self.changed(vdp, was_sink);
@@ -167,7 +168,7 @@ impl Verifier {
             (v.network, &v.ports, &v.controllers) == (vdp.network, &vdp.ports, &vdp.controllers)
         };
         let Some(v) = self.plane.vdps.get_mut(at).filter(same) else { return false };
-        let was_sink = is_sink(v);
+        let was_sink = v.is_sink();
         *v = vdp;
         self.changed(at, was_sink);
         true
@@ -175,7 +176,7 @@ impl Verifier {
 
     /// A VDP's rules are others now.
     fn changed(&mut self, vdp: usize, was_sink: bool) {
-        let is = self.plane.vdps.get(vdp).is_some_and(is_sink);
+        let is = self.plane.vdps.get(vdp).is_some_and(Vdp::is_sink);
         if is == was_sink {
             return self.look(vdp);
         }

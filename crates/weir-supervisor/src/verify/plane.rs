@@ -120,12 +120,24 @@ pub struct Vdp {
     pub tables: Vec<Table>,
     /// What a frame without a rule gets.
     pub default: Vec<Act>,
+    /// What every frame may get instead of all that, at times: while controllers are away.
+    pub alone: Vec<Act>,
     /// What its slow path does.
     pub program: Program,
     /// Its controllers, by place in [`Plane::controllers`].
     pub controllers: Vec<usize>,
     /// Its groups.
     pub groups: BTreeMap<u32, Group>,
+}
+
+impl Vdp {
+    /// Whether its frames end there with nobody the wiser: it has nothing that could act on them.
+    pub fn is_sink(&self) -> bool {
+        self.default.is_empty()
+            && self.alone.is_empty()
+            && self.program == Program::Nothing
+            && self.tables.iter().all(|t| t.rules().is_empty())
+    }
 }
 
 /// A table; rules by falling priority.

@@ -54,6 +54,8 @@ pub enum By {
     Rule(u8, usize),
     /// The VDP's default.
     Default,
+    /// What the VDP does while its controllers are away.
+    Alone,
     /// The VDP's program, of its own accord.
     Program,
 }

@@ -15,6 +15,16 @@ pub const VARIABLES: usize = 2 * WORDS;
 /// A set of frames.
 pub type Region = Cube<VARIABLES>;
 
+/// Some of them.
+pub type Variables = [u64; VARIABLES];
+
+/// Whether what bits become is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Follow {
+    Yes,
+    No,
+}
+
 const BITS: usize = WORDS * 64;
 /// Stands for a constant 0; the next for 1.
 const ZERO: u16 = 2 * BITS as u16;
@@ -32,7 +42,7 @@ struct Changed {
     /// Variables that are in use.
     used: u16,
     /// Variables that stand for something that is not followed.
-    unfollowed: [u64; VARIABLES],
+    unfollowed: Variables,
 }
 
 impl Changed {
@@ -47,22 +57,42 @@ impl Changed {
         let first = f.word * 64 + f.shift as usize;
         self.from.iter().skip(first).take(f.width as usize).copied()
     }
-    /// Gives these bits variables of their own.
-    fn renew(&mut self, bits: &Bits, followed: bool) -> Result<(), Spent> {
+    /// Gives these bits variables of their own, which are taken from `fresh`.
+    fn renew(
+        &mut self,
+        bits: &Bits,
+        follow: Follow,
+        mut fresh: impl Iterator<Item = u16>,
+    ) -> Result<(), Spent> {
         for at in each(bits) {
-            if self.used >= ZERO {
-                return Err(Spent);
-            }
-            let variable = usize::from(self.used);
+            let variable = fresh.next().ok_or(Spent)?;
             if let Some(f) = self.from.get_mut(at) {
-                *f = self.used;
+                *f = variable;
             }
-            if let Some(w) = self.unfollowed.get_mut(variable / 64) {
-                *w |= u64::from(!followed) << (variable % 64);
+            let (word, bit) = (usize::from(variable) / 64, 1 << (variable % 64));
+            if let Some(w) = self.unfollowed.get_mut(word) {
+                *w = if follow == Follow::No { *w | bit } else { *w & !bit };
             }
-            self.used += 1;
+            self.used = self.used.max(variable + 1);
         }
         Ok(())
+    }
+    /// Variables that nobody has had, and where those are all given away, ones that had been given to
+    /// bits which are `renewed` now, or gone, and of which nobody speaks.
+    fn fresh(&self, renewed: &Bits, spoken: Option<&Variables>) -> Vec<u16> {
+        let mut out: Vec<u16> = (self.used..ZERO).collect();
+        let Some(spoken) = spoken else { return out };
+        let mut taken = *spoken;
+        for (at, &from) in self.from.iter().enumerate() {
+            let stays = renewed.get(at / 64).is_some_and(|w| w >> (at % 64) & 1 == 0);
+            if let Some(w) = taken.get_mut(usize::from(from) / 64).filter(|_| stays) {
+                *w |= 1 << (from % 64);
+            }
+        }
+        let free =
+            |v: &u16| taken.get(usize::from(*v) / 64).is_some_and(|w| w >> (v % 64) & 1 == 0);
+        out.extend((BITS as u16..self.used).filter(free));
+        out
     }
 }
 
@@ -103,8 +133,31 @@ impl View {
     /// After one more change.
     ///
     /// # Errors
-    /// More has come to light than there is room for.
+    /// More has come to light than there is room for: [`View::after_again`] has more.
     pub fn after(&self, edit: &Edit) -> Result<View, Spent> {
+        self.changed_by(edit, None)
+    }
+    /// The same, where variables serve again that stand for nothing any more and of which nobody speaks:
+    /// neither the set of frames that this is the view of, nor what is kept from them.
+    ///
+    /// # Errors
+    /// There is no room even so.
+    pub fn after_again(&self, edit: &Edit, spoken: &Variables) -> Result<View, Spent> {
+        self.changed_by(edit, Some(spoken))
+    }
+    /// Where these bits come from.
+    pub fn origins(&self, bits: &Bits) -> Variables {
+        let mut out = [0; VARIABLES];
+        let Some(c) = &self.changed else { return out };
+        for at in each(bits) {
+            let from = usize::from(c.from.get(at).copied().unwrap_or(ZERO));
+            if let Some(w) = out.get_mut(from / 64) {
+                *w |= 1 << (from % 64);
+            }
+        }
+        out
+    }
+    fn changed_by(&self, edit: &Edit, spoken: Option<&Variables>) -> Result<View, Spent> {
         let mut c = match &self.changed {
             Some(c) => Changed::clone(c),
             None => Changed::new(),
@@ -123,8 +176,14 @@ impl View {
                 let target = c.from.iter_mut().skip(first).take(to.width as usize);
                 target.zip(source).for_each(|(t, s)| *t = s);
             }
-            Edit::Reveal(bits) => c.renew(bits, true)?,
-            Edit::Unknown(bits) => c.renew(bits, false)?,
+            Edit::Reveal(bits) => {
+                let fresh = c.fresh(bits, spoken);
+                c.renew(bits, Follow::Yes, fresh.into_iter())?;
+            }
+            Edit::Unknown(bits) => {
+                let fresh = c.fresh(bits, spoken);
+                c.renew(bits, Follow::No, fresh.into_iter())?;
+            }
         }
         Ok(View { changed: Some(Rc::new(c)) })
     }

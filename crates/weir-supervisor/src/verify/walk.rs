@@ -8,7 +8,7 @@
 
 use super::cube::{Spent, remainder};
 use super::plane::{
-    Act, GROUP_KIND, MapRule, Match, OUTPUT_KIND, Plane, Program, Rule, Takes, To, Vdp,
+    Act, Edit, GROUP_KIND, MapRule, Match, OUTPUT_KIND, Plane, Program, Rule, Takes, To, Vdp, WORDS,
 };
 use super::report::{By, Leak, Reaches, Sure};
 use super::shares::{Part, Shares};
@@ -75,13 +75,6 @@ pub struct Walk<'a> {
     work: u64,
 }
 
-/// Whether frames of a VDP end there with nobody the wiser: it has nothing that could act on them.
-pub fn is_sink(v: &Vdp) -> bool {
-    v.default.is_empty()
-        && v.program == Program::Nothing
-        && v.tables.iter().all(|t| t.rules().is_empty())
-}
-
 impl<'a> Walk<'a> {
     /// Of the VDP at this place, with so much work at most.
     pub fn new(plane: &'a Plane, shares: &'a Shares, at: usize, work: u64) -> Option<Self> {
@@ -101,7 +94,8 @@ impl<'a> Walk<'a> {
 
     /// Where the VDP's frames get to, which are those of these mapping rules.
     pub fn tables(mut self, mapping: &[usize]) -> Found {
-        let maker = Maker { plane: self.plane, shares: self.shares, vdp: self.vdp };
+        let vdp = self.vdp;
+        let maker = Maker { plane: self.plane, shares: self.shares, vdp };
         self.summaries = maker.all();
         self.program();
         for r in mapping.iter().filter_map(|i| self.plane.mapping.get(*i)) {
@@ -110,6 +104,9 @@ impl<'a> Walk<'a> {
                 self.kept.clear();
                 self.kept.push(Kept { what: What::Above(r.priority), view: View::default() });
                 let Ok(state) = self.renumbered(state) else { continue };
+                // No rule is asked then, so none keeps anything from it.
+                let alone = State { by: By::Alone, ..state.clone() };
+                self.acts(&vdp.alone, alone, Then::Set);
                 self.table(0, state);
             }
         }
@@ -119,7 +116,7 @@ impl<'a> Walk<'a> {
     /// Whether a mapping rule takes frames of others.
     pub fn mapping(mut self, place: usize) -> Found {
         let Some(r) = self.plane.mapping.get(place) else { return self.found };
-        if is_sink(self.vdp) {
+        if self.vdp.is_sink() {
             return self.found;
         }
         let own = self.vdp.network;
@@ -294,7 +291,7 @@ impl<'a> Walk<'a> {
                 return;
             }
             match a {
-                Act::Edit(e) => match s.view.after(e) {
+                Act::Edit(e) => match self.edited(&s, e) {
                     Ok(v) => s.view = v,
                     Err(Spent) => return self.found.spent = true,
                 },
@@ -347,13 +344,41 @@ impl<'a> Walk<'a> {
         let mut sub = State { frames, ..s.clone() };
         self.kept.push(Kept { what: What::Not(c.unless.clone()), view: s.view.clone() });
         for e in &c.edits {
-            match sub.view.after(e) {
+            match self.edited(&sub, e) {
                 Ok(v) => sub.view = v,
                 Err(Spent) => self.found.spent = true,
             }
         }
         self.acts(rest, sub, then);
         self.kept.pop();
+    }
+
+    /// How the header reads after a change. A second tag that is taken off brings to light all that the
+    /// first did: there is room for that where what the first brought has served its turn.
+    fn edited(&mut self, s: &State, e: &Edit) -> Result<View, Spent> {
+        if let Ok(v) = s.view.after(e) {
+            return Ok(v);
+        }
+        let mut spoken = s.frames.mask;
+        let mut looked_at = 0;
+        for k in &self.kept {
+            let matches: &mut dyn Iterator<Item = &Match> = match &k.what {
+                What::Rules(rules) => &mut rules.iter().map(|r| &r.matcher),
+                What::Not(these) => &mut these.iter(),
+                // Of frames as they came in.
+                What::Above(_) => continue,
+            };
+            let mut bits = [0; WORDS];
+            for m in matches {
+                looked_at += 1;
+                bits.iter_mut().zip(m.mask).for_each(|(b, m)| *b |= m);
+            }
+            spoken.iter_mut().zip(k.view.origins(&bits)).for_each(|(s, o)| *s |= o);
+        }
+        if !self.worked(looked_at) {
+            return Err(Spent);
+        }
+        s.view.after_again(e, &spoken)
     }
 
     fn group(&mut self, id: u32, s: &State) {

@@ -4,7 +4,7 @@ use crate::planes::{DATA, IN_PORT, TAG, layout, maps};
 use std::collections::BTreeMap;
 use weir_supervisor::verify::{
     Act, By, Controller, Edit, Group, Leak, Match, Plane, Port, Program, Reaches, Rule, Share,
-    Table, To, Vdp, Verifier, WORK,
+    Sure, Table, To, Vdp, Verifier, WORK,
 };
 
 const RED: usize = 0;
@@ -32,6 +32,7 @@ fn isolated() -> Plane {
             ports: vec![(1, network), (2, TRUNK)],
             tables: vec![Table::new(vec![out, back])],
             default: Vec::new(),
+            alone: Vec::new(),
             program: Program::Nothing,
             controllers: vec![network],
             groups: BTreeMap::new(),
@@ -210,6 +211,7 @@ fn a_default_vdp_that_takes_the_rest() {
                 ports: Vec::new(),
                 tables: Vec::new(),
                 default,
+                alone: Vec::new(),
                 program: Program::Nothing,
                 controllers: Vec::new(),
                 groups: BTreeMap::new(),
@@ -239,4 +241,38 @@ fn work_is_bounded_and_its_end_is_told() {
     let report = Verifier::new(p, 3).report(10);
     assert!(!report.isolated());
     assert!(report.undecided.contains(&RED), "{report:?}");
+}
+
+#[test]
+fn what_is_done_while_controllers_are_away() {
+    // By its rules red leaks nothing; alone it passes on what it gets as it was.
+    let leaks = after(|p| {
+        p.vdps[RED].program = Program::Passes;
+        p.vdps[RED].alone = vec![Act::Program];
+    });
+    let [l] = leaks.as_slice() else { panic!("{leaks:?}") };
+    assert_eq!((l.from, l.reaches, l.by), (RED, Reaches::Port(TRUNK), By::Alone));
+    assert_eq!(l.sure, Sure::May);
+    // Rules that drop everything keep nothing from it.
+    let leaks = after(|p| {
+        p.vdps[RED].program = Program::Passes;
+        p.vdps[RED].alone = vec![Act::Program];
+        put(p, RED, rule(Match::any(), 9, Vec::new()));
+    });
+    assert!(leaks.iter().any(|l| l.by == By::Alone), "{leaks:?}");
+    // Nor is it nobody's for want of rules.
+    let leaks = after(|p| {
+        p.vdps[RED].tables.clear();
+        p.vdps[RED].alone = vec![Act::Output(To::Port(TRUNK))];
+    });
+    assert!(leaks.iter().any(|l| l.by == By::Alone && l.in_port == RED), "{leaks:?}");
+    // At ports of its own alone it harms nobody.
+    let leaks = after(|p| {
+        p.vdps[RED].program = Program::Passes;
+        p.vdps[RED].alone = vec![Act::Program];
+        p.vdps[RED].ports = vec![(1, RED)];
+        p.vdps[RED].tables.clear();
+        p.mapping.remove(1);
+    });
+    assert_eq!(leaks, Vec::new());
 }

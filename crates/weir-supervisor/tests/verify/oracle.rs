@@ -1,6 +1,6 @@
 //! The verifier against an oracle that follows every frame: random planes, random changes.
 
-use crate::planes::{DATA, IN_PORT, META, TAG, bits_at, frames, layout, maps, oracle};
+use crate::planes::{DATA, IN_PORT, META, TAG, bits_at, frames, layout, maps, oracle, with_more};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,6 +34,8 @@ fn edit() -> impl Strategy<Value = Edit> {
         2 => (field(), field()).prop_map(|(a, b)| Edit::Copy(a, b)),
         1 => field().prop_map(|f| Edit::Reveal(Box::new(f.bits()))),
         1 => field().prop_map(|f| Edit::Unknown(Box::new(f.bits()))),
+        2 => field().prop_map(|f| Edit::Reveal(Box::new(with_more(f.bits())))),
+        1 => field().prop_map(|f| Edit::Unknown(Box::new(with_more(f.bits())))),
     ]
 }
 
@@ -95,22 +97,26 @@ fn vdp() -> impl Strategy<Value = Vdp> {
         ports(),
         tables,
         prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(simple(), 0..2)],
+        prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(simple(), 1..3)],
         program,
         prop::collection::vec(0usize..2, 0..2),
         prop::collection::btree_map(0u32..3, group, 0..2),
     )
-        .prop_map(|(network, ports, (a, b), default, program, controllers, groups)| Vdp {
-            name: String::new(),
-            network,
-            ports,
-            tables: vec![Table::new(a), Table::new(b)],
-            default,
-            program,
-            controllers,
-            groups: groups
-                .into_iter()
-                .map(|(id, (network, buckets))| (id, Group { network, buckets }))
-                .collect(),
+        .prop_map(|(network, ports, (a, b), default, alone, program, controllers, groups)| {
+            Vdp {
+                name: String::new(),
+                network,
+                ports,
+                tables: vec![Table::new(a), Table::new(b)],
+                default,
+                alone,
+                program,
+                controllers,
+                groups: groups
+                    .into_iter()
+                    .map(|(id, (network, buckets))| (id, Group { network, buckets }))
+                    .collect(),
+            }
         })
 }
 

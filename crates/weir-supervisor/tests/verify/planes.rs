@@ -20,6 +20,13 @@ pub fn layout(shapes: bool) -> Layout {
     Layout { in_port: IN_PORT, start: META.is(0), shapes }
 }
 
+/// These bits, and so many of no field that more than one such change takes up all the room that there is.
+pub fn with_more(bits: Bits) -> Bits {
+    let mut all = bits;
+    all.iter_mut().skip(8).take(10).for_each(|w| *w = u64::MAX);
+    all
+}
+
 /// The headers that have `value` under `mask` in a field.
 pub fn bits_at(f: FieldAt, mask: u64, value: u64) -> Match {
     let (mut m, mut v) = ([0; WORDS], [0; WORDS]);
@@ -104,6 +111,7 @@ pub fn oracle(p: &Plane) -> BTreeMap<Key, Seen> {
                     add((r.vdp, by, what), to);
                 },
             };
+            way.acts(&v.alone, inside, Vec::new(), By::Alone, true, 0);
             way.table(0, inside, Vec::new());
         }
     }
@@ -112,6 +120,7 @@ pub fn oracle(p: &Plane) -> BTreeMap<Key, Seen> {
 
 fn sink(v: &Vdp) -> bool {
     v.default.is_empty()
+        && v.alone.is_empty()
         && v.program == Program::Nothing
         && v.tables.iter().all(|t| t.rules().is_empty())
 }
@@ -282,7 +291,8 @@ fn edited(e: &Edit, h: &Bits) -> Vec<Bits> {
         }
         Edit::Reveal(bits) | Edit::Unknown(bits) => {
             let mut all = vec![*h];
-            for (w, word) in bits.iter().enumerate() {
+            // No match looks at what is of no field.
+            for (w, word) in bits.iter().enumerate().take(8) {
                 for bit in (0..64).filter(|b| word >> b & 1 == 1) {
                     let both = |h: &Bits| {
                         let (mut zero, mut one) = (*h, *h);

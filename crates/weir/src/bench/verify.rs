@@ -191,6 +191,7 @@ fn plane(a: &Args) -> Plane {
             ports: vec![(1, first), (2, first + 1), (TRUNK.0, 0)],
             tables: vec![Table::new(rules)],
             default: Vec::new(),
+            alone: Vec::new(),
             program: Program::Nothing,
             controllers: Vec::new(),
             groups: BTreeMap::new(),

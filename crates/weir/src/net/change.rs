@@ -5,20 +5,18 @@
 //! whatever fails after it is put back. Who is killed in between is taken up by [`Keeper::recover`]. Hosts that
 //! do not answer are left out where nothing is to be made there.
 
+use super::apart::apart;
 use super::flows::Flows;
 use super::lab::{LabFile, checked, refused};
 use super::moving::{self, Moved};
-use super::nodes::{Nodes, Proof};
+use super::nodes::Nodes;
 use super::reach::Reached;
 use super::store::Redb;
 use crate::config::read::vdp_from;
 use crate::fault::{bad_input, is_bad_input};
 use crate::socket::protocol::Became;
-use crate::verify::LeakItem;
 use anyhow::{Error, Result};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use weir_supervisor::away::{Move, moves};
 use weir_supervisor::goal::Goal;
@@ -56,6 +54,8 @@ pub struct Prepared {
     pub missed: Vec<Missed>,
     /// Guards that watch nothing any more then, each in a line.
     pub idle: Vec<String>,
+    /// Hosts where networks are not apart already, each in a line.
+    pub already: Vec<String>,
     /// Nodes that come home before their hosts change them: network and name.
     pub homeward: Vec<(String, String)>,
     /// What it takes.
@@ -84,48 +84,8 @@ pub enum Verify {
     AsTheLabSays,
     /// Whatever it says.
     Always,
-}
-
-/// Networks would not be apart: why a change was refused, for whoever wants more than a line.
-#[derive(Debug)]
-pub struct NotApart {
-    /// What was found, the first leaks.
-    pub leaks: Vec<LeakItem>,
-    text: String,
-}
-
-impl fmt::Display for NotApart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// Whether all is proved.
-fn apart(proofs: &BTreeMap<String, Proof>) -> Result<()> {
-    let Some((host, p)) = proofs.iter().find(|(_, p)| !p.verified.isolated) else { return Ok(()) };
-    let text = match p.leaks.first() {
-        Some(l) => {
-            let to = l.to.as_ref().map_or_else(
-                || format!("{}, outside of its own part of it", l.reaches),
-                |to| format!("{} of network '{to}'", l.reaches),
-            );
-            let frame = l.frame.as_ref().map(|f| format!(": frame {f}")).unwrap_or_default();
-            let may = if l.may() { "may" } else { "would" };
-            format!(
-                "not isolated: host '{host}', {}: by {}, frames of network '{}' that come in by port {} \
-                 {may} reach {to}{frame}",
-                l.vdp, l.by, l.from, l.in_port
-            )
-        }
-        None => {
-            let undecided = p.verified.undecided.join(", ");
-            format!(
-                "not proved: host '{host}': rules of {undecided} take too much work: make them fewer"
-            )
-        }
-    };
-    let leaks = p.leaks.clone();
-    Err(bad_input("nothing was touched").context(NotApart { leaks, text }))
+    /// It is not: what cuts a node off, or a network, waits for no proof.
+    Never,
 }
 
 impl Prepared {
@@ -318,9 +278,15 @@ pub fn prepare(
     movable(&changed, &before).map_err(|r| refused(file, &r))?;
     let homeward = changed.iter().filter(|h| h.stays.is_none());
     let homeward = homeward.map(|h| (h.network.to_owned(), h.node.to_owned())).collect();
-    if !steps.is_empty() && (lab.verify || verify == Verify::Always) {
-        apart(&reached.nodes.verify(&steps)?)?;
-    }
+    let proves = match verify {
+        Verify::AsTheLabSays => lab.verify,
+        Verify::Always => true,
+        Verify::Never => false,
+    };
+    let already = match proves && !steps.is_empty() {
+        true => apart(&reached.nodes.verify(&steps)?)?,
+        false => Vec::new(),
+    };
     let moves = moves(&lab, &now.lab, &observed, &goal.places, id, &Flows)
         .map_err(|r| refused(file, &r))?;
     for m in &moves {
@@ -339,7 +305,19 @@ pub fn prepare(
     let revision = saved.state.revision + 1;
     let target = State { revision, lab, places: goal.places, links: goal.links };
     let nodes = reached.nodes;
-    Ok(Prepared { nodes, known, target, missed, idle, homeward, steps, moves, mends, before })
+    Ok(Prepared {
+        nodes,
+        known,
+        target,
+        missed,
+        idle,
+        already,
+        homeward,
+        steps,
+        moves,
+        mends,
+        before,
+    })
 }
 
 /// A change that was interrupted, led to an end.
@@ -490,42 +468,4 @@ fn without_files(text: &str) -> Cow<'_, str> {
     }
     o.insert("insecure".to_owned(), true.into());
     toml::to_string(&file).map_or(text.into(), Cow::Owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::VerifiedItem;
-
-    #[test]
-    fn a_refusal_says_may_where_the_proof_does() {
-        let refusal = |sure: &str| {
-            let leak = LeakItem {
-                from: "red".to_owned(),
-                to: Some("blue".to_owned()),
-                kind: "port".to_owned(),
-                reaches: "port e1".to_owned(),
-                vdp: "red.s1".to_owned(),
-                by: "slow-path program".to_owned(),
-                by_rule: true,
-                in_port: "e2".to_owned(),
-                frames: String::new(),
-                leaves: None,
-                sure: sure.to_owned(),
-                frame: None,
-                traced: None,
-            };
-            let proof = Proof { verified: VerifiedItem::default(), leaks: vec![leak] };
-            apart(&[("h".to_owned(), proof)].into()).unwrap_err().to_string()
-        };
-        for (sure, says) in
-            [("frame", "would reach"), ("content", "would reach"), ("may", "may reach")]
-        {
-            let told = refusal(sure);
-            assert!(
-                told.contains(&format!("by port e2 {says} port e1 of network 'blue'")),
-                "{told}"
-            );
-        }
-    }
 }

@@ -24,7 +24,8 @@ pub struct Told {
     pub added: Vec<String>,
 }
 
-/// All steps of a change, and before them what is not done, and which guards watch nothing any more.
+/// All steps of a change, and before them what is not done, which guards watch nothing any more, and where networks are not
+/// apart already.
 pub fn told(p: &Prepared) -> Vec<Told> {
     let homeward = |m: &&Move| p.homeward.iter().any(|h| *h == (m.network.clone(), m.node.clone()));
     let (first, last): (Vec<&Move>, Vec<&Move>) = p.moves.iter().partition(homeward);
@@ -44,7 +45,8 @@ pub fn told(p: &Prepared) -> Vec<Told> {
         network: Some(m.network.clone()),
         ..Told::default()
     });
-    let idle = p.idle.iter().map(|line| Told { line: line.clone(), ..Told::default() });
+    let idle =
+        p.idle.iter().chain(&p.already).map(|line| Told { line: line.clone(), ..Told::default() });
     let missed = p.missed.iter().map(missed).chain(idle);
     missed.chain(first).chain(p.steps.iter().map(|s| one(p, s))).chain(last).chain(mends).collect()
 }

@@ -5,7 +5,7 @@
 
 use super::App;
 use super::caller::Caller;
-use super::desk::{About, Dry, Part};
+use super::desk::{About, Part};
 use super::events::{Event, GuardItem};
 use super::monitor::counters;
 use super::observer::Seen;
@@ -129,7 +129,7 @@ fn since(before: &Sums, now: &Sums) -> Sums {
 /// Does what a guard says; `Err` is why it could not be.
 fn act(app: &App, a: &Alarm) -> Result<String, String> {
     let by = Caller::guard(&a.guard);
-    let done = app.desk.change(&by, Dry::Not, |lab| {
+    let done = app.desk.guarded(&by, |lab| {
         guard::act(lab, a);
         Ok(())
     });

@@ -4,7 +4,7 @@
 //! Room: data and its answer. Made by everything in `serve`.
 
 use crate::fault::is_bad_input;
-use crate::net::change::NotApart;
+use crate::net::apart::NotApart;
 use crate::verify::LeakItem;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};

@@ -161,7 +161,7 @@ fn done(r: Result<Done, NotDone>) -> Reply {
 /// What would be planned after changes of VDPs.
 fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
     let (before, mut plan, mut anew) = (m.plan.clone(), m.plan.clone(), BTreeSet::new());
-    let mut routers = BTreeSet::new();
+    let (mut routers, mut put) = (BTreeSet::new(), BTreeSet::new());
     for r in of {
         let ports: Vec<String> = plan.ports.iter().map(|p| p.name.clone()).collect();
         let router = matches!(r, Request::RouterPut { .. });
@@ -178,6 +178,7 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
                     true => routers.insert(v.vid.0),
                     false => routers.remove(&v.vid.0),
                 };
+                put.insert(v.vid.0);
                 plan.vdps.insert(v.vid.0, v);
             }
             Request::VdpDelete { vdp } | Request::RouterDelete { router: vdp } => {
@@ -204,7 +205,7 @@ fn ahead(of: Vec<Request>, m: &Model) -> Result<Option<Ahead>, NotDone> {
             }
         }
     }
-    Ok(Some(Ahead { before, plan, anew, routers }))
+    Ok(Some(Ahead { before, plan, anew, put, routers }))
 }
 
 /// Carries out changes one after the other.

@@ -5,23 +5,24 @@
 //! Rules of a VDP are from one moment; ports and mapping rules are from one moment for all, or it is
 //! begun again. What was read is kept by `keep`, which asks for what has changed since.
 
-use super::acts::{Meaning, OwnFields, acts, addresses};
+use super::acts::{Meaning, OwnFields, acts};
 use super::header;
+use super::notes::{Names, notes};
+use super::planned::{Alone, Does, Planned, planned};
 use crate::config::apply::scratch;
-use crate::config::plan::{Plan, RuleKey, VdpPlan};
-use crate::config::program::ProgramPlan;
+use crate::config::plan::{Plan, RuleKey};
 use crate::socket::live::{Live, NotDone};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_classify::Field;
 use weir_dataplane::{
-    DataPlane, Installed, LastChanges, MappingRule, PortNo, RuleView, UserFields, Vid,
+    DataPlane, Installed, Isolation, LastChanges, MappingRule, PortNo, RuleView, UserFields, Vid,
 };
 use weir_packet::{Nanos, PortId};
-use weir_supervisor::section::Label;
+use weir_supervisor::party::Party;
 use weir_supervisor::verify::{
-    Act, Controller, Edit, Group, MapRule, Plane, Port, Program, Rule, Table, Takes, To, Vdp,
+    Act, Controller, Group, MapRule, Plane, Port, Program, Rule, Table, Takes, Vdp,
 };
 
 /// How long the slow path is waited for.
@@ -75,49 +76,10 @@ pub struct Ahead {
     pub plan: Plan,
     /// VDPs that would be made anew: what controllers have put there goes.
     pub anew: BTreeSet<u16>,
+    /// VDPs that are put, whether or not anything differs.
+    pub put: BTreeSet<u16>,
     /// VDPs that would be virtual routers: their kernels may send anything by any of their ports.
     pub routers: BTreeSet<u16>,
-}
-
-/// What a VDP's program does, as far as it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
-    Nothing,
-    Passes,
-    /// Sends back with addresses swapped.
-    Swaps,
-    Anything,
-}
-
-impl Does {
-    fn program(self) -> Program {
-        match self {
-            Self::Nothing | Self::Swaps => Program::Nothing,
-            Self::Passes => Program::Passes,
-            Self::Anything => Program::Anything,
-        }
-    }
-    /// What it is to send a frame there.
-    fn acts(self) -> Vec<Act> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Passes | Self::Anything => vec![Act::Program],
-            Self::Swaps => {
-                let swapped = Edit::Unknown(Box::new(addresses()));
-                vec![Act::Edit(swapped), Act::Output(To::InPort)]
-            }
-        }
-    }
-}
-
-/// What of a VDP's plan matters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
-    does: Does,
-    controllers: Vec<String>,
-    ports: Vec<(String, PortNo)>,
-    /// The network whose supervisor keeps it, of which store.
-    kept: Option<(u64, String)>,
 }
 
 /// Where frames come and whose they are, at one moment.
@@ -136,33 +98,6 @@ fn ground(p: &DataPlane) -> Ground {
     }
     let ports = ports.map(|p| (p.id.0, p.name.clone())).collect();
     Ground { changes: p.last_changes(), ports, mapping }
-}
-
-fn planned(v: Option<&VdpPlan>) -> Planned {
-    let controllers = v.and_then(|v| v.openflow.as_ref());
-    let does = match v.and_then(|v| v.program.as_ref()) {
-        // What NORMAL is for a VDP that is a switch: learning.
-        None if controllers.is_some() => Does::Passes,
-        None | Some(ProgramPlan::Sink) => Does::Nothing,
-        Some(ProgramPlan::Forward(_) | ProgramPlan::Learning(..) | ProgramPlan::Firewall(_)) => {
-            Does::Passes
-        }
-        Some(ProgramPlan::Reflector) => Does::Swaps,
-        Some(
-            ProgramPlan::Balancer(_)
-            | ProgramPlan::Bng(_)
-            | ProgramPlan::Container(_)
-            | ProgramPlan::Nat(_)
-            | ProgramPlan::Router(_),
-        ) => Does::Anything,
-    };
-    let addresses = controllers.iter().flat_map(|o| &o.controllers).map(|c| c.to_string());
-    Planned {
-        does,
-        controllers: addresses.collect(),
-        ports: v.map(|v| v.ports.clone()).unwrap_or_default(),
-        kept: v.and_then(|v| Label::parse(v.label.as_deref()?)).map(|l| (l.store, l.network)),
-    }
 }
 
 /// What tells whether all is as it was: the last changes, and what matters of each VDP's plan.
@@ -331,6 +266,10 @@ pub fn ahead(live: &Live, groups: &[Grouping], after: &Ahead) -> Result<Whole, N
             let kept = now.groups.iter().filter(|(id, _)| !there.contains(id) && !planned(*id));
             installed.groups.extend(kept.cloned());
             installed.remarking.extend(now.remarking.iter().copied());
+            // Of a switch that is what it has come to with its controllers.
+            if model.plan.vdps.get(&vid.0).is_some_and(|v| v.openflow.is_some()) {
+                installed.default.clone_from(&now.default);
+            }
         }
         let mut planned = planned(model.plan.vdps.get(&vid.0));
         if after.routers.contains(&vid.0) {
@@ -358,12 +297,12 @@ fn put_together(ground: &Ground, read: Read, groups: &[Grouping]) -> Whole {
     let mut networks: Vec<String> = groups.iter().map(|g| g.name.clone()).collect();
     let place: HashMap<u16, usize> =
         ground.ports.iter().enumerate().map(|(i, (id, _))| (*id, i)).collect();
-    let mut controllers: BTreeMap<String, Controller> = BTreeMap::new();
+    let mut controllers: BTreeMap<Party, Controller> = BTreeMap::new();
     let (mut vdps, mut known, mut mapping) = (Vec::new(), Vec::new(), Vec::new());
     // Networks of supervisors, and their places once they have one.
     let mut kept: BTreeMap<(u64, String), Option<usize>> =
         read.iter().filter_map(|(_, p)| Some((p.kept.clone()?, None))).collect();
-    let mut of_vdp = Vec::new();
+    let (mut of_vdp, mut names) = (Vec::new(), Names::default());
     let mut rest = None;
     for (i, planned) in &read {
         // One that was changed by hand has lost its label, and is known by its name.
@@ -389,14 +328,19 @@ fn put_together(ground: &Ground, read: Read, groups: &[Grouping]) -> Whole {
         if i.vid.0 == 0 {
             rest = Some(vdps.len());
         }
-        for c in &planned.controllers {
-            let new = || Controller { name: c.clone(), networks: Vec::new() };
-            let c = controllers.entry(c.clone()).or_insert_with(new);
+        let mut own = Vec::new();
+        for text in &planned.controllers {
+            let party = Party::of(text);
+            let new = || Controller { name: text.clone(), networks: Vec::new() };
+            let c = controllers.entry(party.clone()).or_insert_with(new);
             if !c.networks.contains(&network) {
                 c.networks.push(network);
             }
+            names.written(&party, text);
+            own.push(party);
         }
-        of_vdp.push(planned.controllers.clone());
+        // Who is cut off sends nothing, to controllers neither; others' may send to his.
+        of_vdp.push(if planned.isolation == Isolation::CutOff { Vec::new() } else { own });
         for r in ground.mapping.get(&i.vid).into_iter().flatten() {
             mapping.push(map_rule(vdps.len(), r));
         }
@@ -404,10 +348,14 @@ fn put_together(ground: &Ground, read: Read, groups: &[Grouping]) -> Whole {
         known.push(known_of(i, planned, rules));
         vdps.push(vdp);
     }
-    let names: Vec<&String> = controllers.keys().collect();
+    let parties: Vec<&Party> = controllers.keys().collect();
     for (v, own) in vdps.iter_mut().zip(&of_vdp) {
-        let at = |c: &String| names.binary_search(&c).ok();
+        let at = |c: &Party| parties.binary_search(&c).ok();
         v.controllers = own.iter().filter_map(at).collect();
+    }
+    let unknown = names.not_looked_up(&controllers);
+    for (party, c) in &mut controllers {
+        c.name = names.of(party);
     }
     let port = |(id, name): &(u16, String)| Port { name: name.clone(), number: (*id).into() };
     let plane = Plane {
@@ -420,7 +368,7 @@ fn put_together(ground: &Ground, read: Read, groups: &[Grouping]) -> Whole {
         rest,
         shares: None,
     };
-    let notes = notes(&plane);
+    let notes = notes(&plane).into_iter().chain(unknown).collect();
     let touched = read.iter().map(|(i, _)| i.touched).collect();
     Whole { plane, gathered: Gathered { vdps: known, notes }, touched, place }
 }
@@ -441,6 +389,11 @@ fn map_rule(vdp: usize, r: &MappingRule) -> MapRule {
 }
 
 type Written = Vec<Vec<weir_dataplane::RuleSpec>>;
+
+/// Whether a rule is the one that has all frames treated as by a switch without OpenFlow: flows have priorities of 16 bits.
+fn is_alone(r: &RuleView) -> bool {
+    r.table == 0 && r.spec.priority > u16::MAX.into()
+}
 
 fn vdp(
     i: &Installed,
@@ -463,7 +416,10 @@ fn vdp(
     };
     let mut same: HashMap<*const weir_dataplane::Action, Arc<[Act]>> = HashMap::new();
     let mut by_table: Vec<Vec<&RuleView>> = Vec::new();
-    for r in &i.rules {
+    let joined = planned.isolation == Isolation::Joined;
+    // What stands above all flows while controllers are away is reckoned with at all times.
+    let counts = |r: &&RuleView| joined && !(planned.alone == Alone::Frames && is_alone(r));
+    for r in i.rules.iter().filter(counts) {
         let t = usize::from(r.table);
         if by_table.len() <= t {
             by_table.resize_with(t + 1, Vec::new);
@@ -488,40 +444,27 @@ fn vdp(
     let group = |(id, buckets): &(u32, Vec<Vec<weir_dataplane::Action>>)| {
         (*id, Group { network, buckets: buckets.iter().map(bucket).collect() })
     };
+    let mut default = acts(&i.default, &meaning);
+    let mut alone = Vec::new();
+    match planned.alone {
+        Alone::Nothing => {}
+        Alone::Misses => default.extend_from_slice(&program),
+        Alone::Frames => alone.extend_from_slice(&program),
+    }
+    let mut does = planned.does.program();
+    if !joined {
+        (default, alone, does) = (Vec::new(), Vec::new(), Program::Nothing);
+    }
     let vdp = Vdp {
         name: i.name.clone(),
         network,
         tables,
-        default: acts(&i.default, &meaning),
-        program: planned.does.program(),
+        default,
+        alone,
+        program: does,
         controllers: Vec::new(),
         groups: i.groups.iter().map(group).collect(),
         ports,
     };
     (vdp, written)
-}
-
-/// What the answer leaves open.
-fn notes(p: &Plane) -> Vec<String> {
-    // By port: the first network that has it, and whether another has it, too.
-    let mut holders: HashMap<usize, (usize, bool)> = HashMap::new();
-    for v in &p.vdps {
-        for (_, at) in &v.ports {
-            let h = holders.entry(*at).or_insert((v.network, false));
-            h.1 |= h.0 != v.network;
-        }
-    }
-    let shared = |port: usize| holders.get(&port).is_some_and(|h| h.1);
-    let mut out = Vec::new();
-    for v in p.vdps.iter().filter(|v| !v.controllers.is_empty()) {
-        let of = v.ports.iter().find(|(_, at)| shared(*at));
-        if let Some(port) = of.and_then(|(_, at)| p.ports.get(*at)) {
-            out.push(format!(
-                "controllers of VDP {} may send packets of any header by port {}, which it shares: \
-                 packet-outs are no rules",
-                v.name, port.name
-            ));
-        }
-    }
-    out
 }

@@ -95,6 +95,10 @@ fn follow(live: &Live, mut p: Proved, sight: &Sight) -> Result<Option<Proved>, N
     let now = sight.changes.vdps.iter().zip(&p.whole.touched).enumerate();
     let changed: Vec<usize> =
         now.filter(|(_, ((_, now), then))| now != *then).map(|(i, _)| i).collect();
+    // Whether the default VDP is anybody's concerns what is said of others.
+    if changed.iter().any(|at| p.verifier.plane().rest == Some(*at)) {
+        return Ok(None);
+    }
     let Some(again) = gather::again(live, &p.whole, p.verifier.plane(), &changed)? else {
         return Ok(None);
     };

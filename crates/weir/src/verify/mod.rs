@@ -1,6 +1,7 @@
 //! Proof of isolation of a running data plane: what `weir net verify` asks for.
 //!
-//! - `gather`: from the running data plane to what is verified; - `keep`: what was proved last;
+//! - `gather`: from the running data plane to what is verified; - `planned`: what of plans matters there;
+//! - `keep`: what was proved last; - `before`: what of it changes did not make; - `notes`: what the answer leaves open;
 //! - `header`, `acts`: keys and actions in the verifier's words; - `frame`: a frame for a leak;
 //! - `told`: the answer in people's words.
 //!
@@ -10,23 +11,28 @@
 //! Room: called by the control socket's threads, beside the worker.
 
 pub mod acts;
+mod before;
 mod frame;
 mod gather;
 pub mod header;
 mod keep;
+mod notes;
+mod planned;
 mod told;
 
+use before::Before;
 use gather::Gathered;
 pub use gather::{Ahead, Grouping};
 pub use keep::Kept;
-pub use told::{LeakItem, VerifiedItem};
+use keep::Proved;
+pub use told::{Added, LeakItem, VerifiedItem};
 
 use crate::socket::live::{Live, NotDone};
 use std::time::{Duration, Instant};
-use told::Shown;
+use told::{Mark, Shown};
 use weir_dataplane::DataPlane;
 use weir_dataplane::trace::Step;
-use weir_supervisor::verify::{Plane, Report};
+use weir_supervisor::verify::{Leak, Plane, Report};
 
 /// Leaks that are told at most.
 pub const MOST_LEAKS: usize = 1000;
@@ -61,23 +67,60 @@ pub fn verify(
     let read_us = micros(began);
     let began = Instant::now();
     let verifier = keep::decide(&mut whole);
-    let (report, plane) = (verifier.report(most), verifier.plane());
+    let (report, plane) = (verifier.report(usize::MAX), verifier.plane());
     let decide_us = micros(began);
+    let before = match report.isolated() {
+        true => Before::default(),
+        false => live.proof().with(live, groups, |p| Ok(so_far(p)))?,
+    };
+    let g = &whole.gathered;
+    let there = |mark: Mark| before.leaks.contains(&mark);
+    let there: Vec<bool> = told::marks(g, plane, &report).into_iter().map(there).collect();
+    let undecided = before::undecided(&g.vdps, plane, &report);
+    let left = undecided.into_iter().filter(|v| !before.leaves(after, v));
+    let added = Added {
+        leaks: there.iter().filter(|t| !**t).count(),
+        undecided: left.map(|(_, name)| name).collect(),
+    };
+    // What changes make comes first.
+    let mut leaks: Vec<(bool, Leak)> = there.into_iter().zip(report.leaks).collect();
+    leaks.sort_by_key(|(there, _)| *there);
+    let more = leaks.len().saturating_sub(most);
+    leaks.truncate(most);
+    let (there, leaks): (Vec<bool>, Vec<Leak>) = leaks.into_iter().unzip();
+    let report = Report { leaks, more, ..report };
     // What is not there yet can't be asked for its trace.
-    let shown = told::leaks(&whole.gathered, plane, &report);
-    let items = shown.into_iter().map(|s| s.item).collect();
-    Ok((items, ended(&whole.gathered, plane, &report, (read_us, decide_us))))
+    let shown = told::leaks(g, plane, &report).into_iter().zip(there);
+    let items = shown.map(|(s, there_before)| LeakItem { there_before, ..s.item }).collect();
+    let done = ended(g, plane, &report, (read_us, decide_us));
+    Ok((items, VerifiedItem { added: Some(added), ..done }))
+}
+
+/// What is so as it runs.
+fn so_far(p: &Proved) -> Before {
+    let (report, plane, g) = (p.verifier.report(usize::MAX), p.verifier.plane(), &p.whole.gathered);
+    Before {
+        leaks: told::marks(g, plane, &report).into_iter().collect(),
+        undecided: before::undecided(&g.vdps, plane, &report).into_iter().collect(),
+    }
 }
 
 fn ended(g: &Gathered, plane: &Plane, report: &Report, took: (u64, u64)) -> VerifiedItem {
-    let name = |at: &usize| plane.vdps.get(*at).map_or_else(String::new, |v| v.name.clone());
+    // Where frames only end it is nobody's.
+    let nobodys = plane.rest.and_then(|at| plane.vdps.get(at)).filter(|v| v.is_sink());
+    let counted = |n: usize| n - usize::from(nobodys.is_some());
+    let alone = nobodys.is_some_and(|v| {
+        let of = plane.vdps.iter().filter(|o| o.network == v.network);
+        of.count() == 1
+    });
     VerifiedItem {
         isolated: report.isolated(),
-        networks: plane.networks.len(),
-        vdps: plane.vdps.len(),
+        networks: if alone { counted(plane.networks.len()) } else { plane.networks.len() },
+        vdps: counted(plane.vdps.len()),
         rules: report.rules,
         more: report.more,
-        undecided: report.undecided.iter().map(name).collect(),
+        undecided: before::undecided(&g.vdps, plane, report).into_iter().map(|(_, n)| n).collect(),
+        added: None,
         notes: g.notes.clone(),
         read_us: took.0,
         decide_us: took.1,
@@ -107,3 +150,7 @@ fn traced(live: &Live, s: Shown) -> Result<LeakItem, NotDone> {
     };
     Ok(item)
 }
+
+#[cfg(test)]
+#[path = "running_tests.rs"]
+mod tests;

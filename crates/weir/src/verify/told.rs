@@ -28,9 +28,9 @@ pub struct LeakItem {
     pub reaches: String,
     /// What does it: the VDP.
     pub vdp: String,
-    /// And its rule, in the flow syntax.
+    /// And its rule, in the flow syntax, or what else of it.
     pub by: String,
-    /// Whether that is a rule of the VDP, in its own words: no part of it is another network's.
+    /// Whether that is a rule of the VDP or its `fail_mode`, in its own words: no part of it is another network's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_rule: bool,
     /// The port by which frames come in.
@@ -49,6 +49,9 @@ pub struct LeakItem {
     /// What the running data plane says of that frame: whether it goes that way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced: Option<bool>,
+    /// Of what would be after changes: whether the same reaches beyond its own there as it is, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub there_before: bool,
 }
 
 impl LeakItem {
@@ -73,6 +76,9 @@ pub struct VerifiedItem {
     pub more: usize,
     /// VDPs that took more work than is allowed.
     pub undecided: Vec<String>,
+    /// What of that changes would make, where it is of what would be after some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<Added>,
     /// What should be known of it.
     pub notes: Vec<String>,
     /// How long it took to read the rules, in microseconds.
@@ -80,6 +86,26 @@ pub struct VerifiedItem {
     /// And to decide.
     pub decide_us: u64,
 }
+
+/// What changes would make that is not so before them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// Leaks. They are told before others.
+    pub leaks: usize,
+    /// VDPs that would not be decided: that were, or whose rules are put.
+    pub undecided: Vec<String>,
+}
+
+impl Added {
+    /// Whether it is nothing.
+    pub fn is_nothing(&self) -> bool {
+        self.leaks == 0 && self.undecided.is_empty()
+    }
+}
+
+/// What tells a leak from others, whatever else there is: whose frames, what of which VDP does it, and what is reached. Not
+/// whose that is: who joins a port gets a part of what already leaks there, and who leaves one leaves it to others.
+pub type Mark = [String; 4];
 
 /// A leak with what is needed to look at it again.
 #[derive(Debug)]
@@ -103,7 +129,39 @@ struct Words<'a> {
     known: &'a [Known],
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    fn of(g: &'a Gathered, plane: &'a Plane) -> Self {
+        let port = |p: &weir_supervisor::verify::Port| (p.name.clone(), PortId(p.number as u16));
+        Self { plane, ports: plane.ports.iter().map(port).collect(), known: &g.vdps }
+    }
+    fn vdp(&self, at: usize) -> String {
+        let vid = self.known.get(at).map_or(0, |k| k.vid.0);
+        format!("VDP {vid} ({})", self.plane.vdps.get(at).map_or("", |v| v.name.as_str()))
+    }
+    /// What is reached: the kind, and which.
+    fn reached(&self, l: &Leak) -> (&'static str, String) {
+        match l.reaches {
+            Reaches::Port(p) => ("port", format!("port {}", self.port(p))),
+            Reaches::Rules => ("rules", "rules and counters".to_owned()),
+            Reaches::Claimed => ("claim", "frames claimed with equal priority".to_owned()),
+            Reaches::Controller(c) => {
+                let name = self.plane.controllers.get(c).map_or("?", |c| &c.name);
+                ("controller", format!("controller {name}"))
+            }
+            Reaches::Group(g) => ("group", format!("group {g}")),
+        }
+    }
+    /// What does it.
+    fn by(&self, l: &Leak) -> String {
+        match l.by {
+            By::Mapping(at) => self.mapping(at),
+            By::Share(at) => format!("share {at}"),
+            By::Rule(table, at) => self.rule(l.vdp, table, at),
+            By::Default => "default rule".to_owned(),
+            By::Alone => "fail_mode = \"standalone\", while its controllers are away".to_owned(),
+            By::Program => "slow-path program".to_owned(),
+        }
+    }
     fn port(&self, at: usize) -> String {
         self.plane.ports.get(at).map_or_else(|| "?".to_owned(), |p| p.name.clone())
     }
@@ -161,32 +219,29 @@ fn tidy(m: &Match) -> Match {
 
 /// Leaks in words.
 pub fn leaks(g: &Gathered, plane: &Plane, report: &Report) -> Vec<Shown> {
-    let port = |p: &weir_supervisor::verify::Port| (p.name.clone(), PortId(p.number as u16));
-    let words = Words { plane, ports: plane.ports.iter().map(port).collect(), known: &g.vdps };
+    let words = Words::of(g, plane);
     report.leaks.iter().map(|l| leak(l, &words)).collect()
 }
 
+/// What tells leaks from others, in their order.
+pub fn marks(g: &Gathered, plane: &Plane, report: &Report) -> Vec<Mark> {
+    let words = Words::of(g, plane);
+    let mark = |l: &Leak| {
+        // A rule says in its text what it does.
+        let does = match (l.by, plane.vdps.get(l.vdp)) {
+            (By::Default, Some(v)) => format!("{:?}", v.default),
+            _ => String::new(),
+        };
+        let by = format!("{}{does}", words.by(l));
+        [words.network(l.from), words.vdp(l.vdp), by, words.reached(l).1]
+    };
+    report.leaks.iter().map(mark).collect()
+}
+
 fn leak(l: &Leak, w: &Words<'_>) -> Shown {
-    let vdp = w.plane.vdps.get(l.vdp);
     let known = w.known.get(l.vdp);
     let number = |at: usize| w.plane.ports.get(at).map_or(0, |p| p.number);
-    let (kind, reaches) = match l.reaches {
-        Reaches::Port(p) => ("port", format!("port {}", w.port(p))),
-        Reaches::Rules => ("rules", "rules and counters".to_owned()),
-        Reaches::Claimed => ("claim", "frames claimed with equal priority".to_owned()),
-        Reaches::Controller(c) => {
-            let name = w.plane.controllers.get(c).map_or("?", |c| &c.name);
-            ("controller", format!("controller {name}"))
-        }
-        Reaches::Group(g) => ("group", format!("group {g}")),
-    };
-    let by = match l.by {
-        By::Mapping(at) => w.mapping(at),
-        By::Share(at) => format!("share {at}"),
-        By::Rule(table, at) => w.rule(l.vdp, table, at),
-        By::Default => "default rule".to_owned(),
-        By::Program => "slow-path program".to_owned(),
-    };
+    let (kind, reaches) = w.reached(l);
     let frame = match l.sure {
         Sure::Frame | Sure::May => frame(&l.frames, number(l.in_port)),
         Sure::Content => None,
@@ -205,19 +260,16 @@ fn leak(l: &Leak, w: &Words<'_>) -> Shown {
         to: l.to.map(|n| w.network(n)),
         kind: kind.to_owned(),
         reaches,
-        vdp: format!(
-            "VDP {} ({})",
-            known.map_or(0, |k| k.vid.0),
-            vdp.map_or("", |v| v.name.as_str())
-        ),
-        by,
-        by_rule: matches!(l.by, By::Rule(..)),
+        vdp: w.vdp(l.vdp),
+        by: w.by(l),
+        by_rule: matches!(l.by, By::Rule(..) | By::Alone),
         in_port: w.port(l.in_port),
         frames: w.anywhere(&l.frames),
         leaves: l.leaves.map(|m| w.anywhere(&m)),
         sure: sure.to_owned(),
         frame: frame.as_deref().map(crate::socket::protocol::to_hex),
         traced: None,
+        there_before: false,
     };
     let (in_port, vid) = (PortId(number(l.in_port) as u16), known.map_or(0, |k| k.vid.0));
     Shown { item, frame, in_port, out, vid }

@@ -44,7 +44,7 @@ fn the_daemon_tells_of_a_flood_and_acts_where_it_shall() {
     assert_eq!((&g["act"], &g["outcome"]), (&"isolate".into(), &"dry-run".into()));
     assert!(g["per_s"].as_u64() > Some(1) && !cut(), "{told}");
     drop(api);
-    let api = spawn(&s, "guards = 'act'");
+    let api = spawn(&s, "guards = 'act'\nverify = true");
     let told = flooded(&mut red, api.events(&op));
     assert_eq!((&told["guard"]["outcome"], &told["revision"]), (&"done".into(), &2.into()));
     assert!(cut());

@@ -490,6 +490,54 @@ fn a_change_that_would_leak_is_refused_with_its_frame_before_it_is_made() {
     west.stop();
 }
 
+/// Under `verify = true` what one network does already keeps up no change of others, nor what cuts it off; it is told to
+/// whoever sees all, and what leaks anew is refused beside it.
+#[test]
+fn a_leak_that_is_there_keeps_up_no_change_of_others() {
+    let (east, west, mut s) = two();
+    let leaky = RED.replacen(
+        "program = 'learning'",
+        "rule = [{ actions = 'mod_vlan_vid:20,output:1' }]",
+        1,
+    );
+    let blue = BLUE.replace("name = 'blue'\n", "name = 'blue'\nowner = 'bob'\n");
+    let all = format!("{TRUNK}{leaky}{blue}");
+    s.apply(&all);
+    let api = spawn(&s, "verify = true\n");
+    let op = token(&s, &["--role", "operator"]);
+    let bob = owner(&s, "bob");
+    let (reds, blues) = ("/v1/networks/red/nodes/s1", "/v1/networks/blue/nodes/s1");
+    let as_it_is = |told: &Value| {
+        let steps = told["steps"].as_array().unwrap().iter();
+        let lines = steps.filter_map(|s| s["step"].as_str());
+        lines.filter(|l| l.contains("host 'east' is not isolated as it is")).count()
+    };
+    let told = api.ask(&op, "PATCH", blues, &json!({ "cpu_permille": 7 })).of(200);
+    assert_eq!((&told["made"], as_it_is(&told)), (&json!(true), 1), "{told}");
+    // His own change is made, and he hears nothing of red.
+    let rule = json!({ "rule": [{ "match": "in_port=1", "actions": "drop" }] });
+    let told = api.ask(&bob, "PATCH", blues, &rule).of(200);
+    assert!(told["made"] == true && !told.to_string().contains("red"), "{told}");
+    // One that leaks itself is refused for that alone.
+    let rule = json!({ "rule": [{ "priority": 9, "actions": "mod_vlan_vid:10,output:in_port" }] });
+    let told = api.ask(&op, "PATCH", blues, &rule).of(422);
+    let leaks = told["leaks"].as_array().unwrap();
+    assert!(!leaks.is_empty() && leaks.iter().all(|l| l["from"] == "blue"), "{told}");
+    // A lab that says so is held to it, and says what is so already.
+    s.hosts.insert_str(0, "verify = true\n");
+    let told = s.apply(&all);
+    assert!(told.contains("host 'east' is not isolated as it is, whatever this changes"), "{told}");
+    assert!(told.contains("frames of network 'red'"), "{told}");
+    // Cut off, red reaches nobody; let in again it would.
+    let told = api.ask(&op, "PATCH", reds, &json!({ "isolated": true })).of(200);
+    assert_eq!(as_it_is(&told), 0, "{told}");
+    assert_eq!(api.ask(&op, "POST", "/v1/verify", &Value::Null).of(200)["isolated"], true);
+    api.ask(&op, "PATCH", reds, &json!({ "isolated": false })).of(422);
+    api.stop();
+    east.stop();
+    west.stop();
+}
+
 #[test]
 fn elsewhere_it_is_tls_and_bytes_that_are_no_request_end_alone() {
     let (east, west, s) = two();

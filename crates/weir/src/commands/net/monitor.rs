@@ -235,7 +235,7 @@ fn outcome(args: &Args, watch: &mut Watch, a: &Alarm) -> Outcome {
     if !args.act {
         return Outcome::DryRun;
     }
-    match edit::made(&args.kept, |lab| guard::act(lab, a)) {
+    match edit::guarded(&args.kept, |lab| guard::act(lab, a)) {
         Ok(_) => Outcome::Done,
         Err(e) => {
             watch.failed(a);

@@ -8,7 +8,7 @@ use crate::fault::bad_input;
 use crate::socket::client::Where;
 use crate::socket::protocol::{Item, Request};
 use crate::verify::{LeakItem, MOST_LEAKS, VerifiedItem};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -26,7 +26,8 @@ use std::fmt::Write;
                        weir net verify\n  \
                        weir net verify --network red=1,2 --network blue=3\n  \
                        weir net verify --json | jq '.result.leaks[].frame'\n\n\
-                       Exit status: 0 isolated; 1 a leak, or not decided; 2 the arguments are wrong."
+                       Exit status: 0 isolated; 1 a leak, or not decided; 2 nothing was proved: the arguments are wrong, or \
+                       no data plane answers."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -58,7 +59,9 @@ struct Verified {
 pub fn run(a: &Args) -> Result<()> {
     let networks = a.network.iter().map(|n| network(n)).collect::<Result<_>>()?;
     let leaks = usize::from(a.leaks);
-    let (items, _) = a.to.ask(&Request::Verify { networks, leaks, after: Vec::new() })?;
+    // Who was not answered knows as little as who asked wrongly; 1 says that it is not so.
+    let asked = Request::Verify { networks, leaks, after: Vec::new() };
+    let (items, _) = a.to.ask(&asked).map_err(bad_input)?;
     let (mut leaks, mut done) = (Vec::new(), None);
     for i in items {
         match i {
@@ -67,7 +70,7 @@ pub fn run(a: &Args) -> Result<()> {
             _ => {}
         }
     }
-    let done = done.ok_or_else(|| anyhow!("the data plane's answer has no end: is it older?"))?;
+    let done = done.ok_or_else(|| bad_input("the data plane's answer has no end: is it older?"))?;
     let isolated = done.isolated;
     let (n, undecided) = (leaks.len() + done.more, done.undecided.len());
     let verified = Verified { done, leaks };
@@ -197,6 +200,7 @@ mod tests {
             sure: sure.to_owned(),
             frame: None,
             traced: None,
+            there_before: false,
         }
     }
 
