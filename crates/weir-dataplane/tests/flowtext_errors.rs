@@ -108,7 +108,8 @@ fn actions() {
         "NXM_OF_ETH_SRC[]->NXM_OF_ETH_DST[]",
         "set_field",
     );
-    refused("actions=learn(table=1)", 15, "table=1", "extension");
+    refused("actions=learn(table=1)", 15, "table=1", "program = \"learning\"");
+    refused("actions=ct(commit)", 12, "commit", "program = \"firewall\" or \"nat\"");
     refused("actions=set_field:5->in_port", 19, "5->in_port", "action in_port");
     refused("dl_vlan=1,actions=set_field:5->vlan_vid", 29, "5->vlan_vid", "4101");
     refused("dl_vlan=1,actions=set_field:5->dl_vlan", 29, "5->dl_vlan", "mod_vlan_vid");

@@ -139,7 +139,7 @@ table 0   the rule that wins:
           priority=100 arp
           actions=normal
 software  NORMAL: forward as a plain switch would
-result    ✗ dropped: table-miss (no rule, and nothing behind the rules)
+result    ✗ dropped: NORMAL is the VDP's program, and it has none: program = \"learning\" (here --program learning) is one
 ",
     );
 }

@@ -356,8 +356,15 @@ fn refused(name: &str) -> FlowErrorKind {
             "write the value with set_field, or the TTL with copy_ttl_in and copy_ttl_out",
         ),
         "push" | "pop" | "stack_push" => ("weir has no stack", "keep state in metadata"),
-        "ct" | "nat" | "ct_clear" => ("weir does not track connections", "leave it out"),
-        "learn" | "conjunction" | "multipath" | "bundle" | "bundle_load" => {
+        "ct" | "nat" | "ct_clear" => (
+            "flows track no connections",
+            "have a VDP with program = \"firewall\" or \"nat\" do it",
+        ),
+        "learn" => (
+            "flows do not make flows",
+            "stations are learned by program = \"learning\", to which actions=NORMAL sends",
+        ),
+        "conjunction" | "multipath" | "bundle" | "bundle_load" => {
             ("weir does not have this extension of Open vSwitch's", "use groups or the controller")
         }
         "note" | "exit" | "sample" | "clone" | "check_pkt_larger" | "debug_recirc" | "encap"

@@ -122,7 +122,10 @@ pub(super) fn unknown(word: &str) -> FlowErrorKind {
         return FlowErrorKind::Refused { what, instead };
     }
     if word.starts_with("ct_") {
-        let (what, instead) = ("weir does not track connections", "match on tcp_flags");
+        let (what, instead) = (
+            "flows track no connections",
+            "match on tcp_flags, or have a VDP with program = \"firewall\" or \"nat\" do it",
+        );
         return FlowErrorKind::Refused { what, instead };
     }
     if word.starts_with("tun_") {

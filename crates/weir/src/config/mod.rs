@@ -3,6 +3,8 @@
 //! Room: text → [`schema`] (what the file says) → [`plan`] (what it means) → [`diff`] (what must change)
 //! → [`apply`] (the changes, between two bursts). Nothing here forwards a frame.
 
+#[cfg(test)]
+mod access_tests;
 pub mod apply;
 pub mod diff;
 pub mod error;
@@ -20,5 +22,6 @@ mod schema;
 pub mod slicer;
 #[cfg(test)]
 mod tests;
+pub mod tunnels;
 pub mod vdp_steps;
 mod words;

@@ -14,6 +14,7 @@ use super::schema::{
     ApiSection, DataplaneSection, FieldSection, File, PortSection, ShareSection, TcamSection,
     VdpSection,
 };
+use super::tunnels;
 use super::words::{self, PortRef, TextOr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -288,6 +289,7 @@ fn insert(source: &Source<'_>, v: &VdpSection, plan: &mut Plan, vdp: VdpPlan) ->
         _ => {}
     }
     plan.check_vdp_name(&vdp).or_else(twice)?;
+    tunnels::check(plan, &vdp)?;
     plan.vdps.insert(vid, vdp);
     Ok(())
 }

@@ -264,6 +264,19 @@ fn what_is_wrong_is_said_with_its_place_and_how_to_mend_it() {
         assert!(!said.contains('\n'), "more than one line: {said}");
     }
     let alone: &[(&str, &[&str])] = &[
+        (
+            "[[port]]\nname = 'a'\ndevice = 'null'\n[[port]]\nname = 'x'\ndevice = 'vxlan:100,remote=192.0.2.2'\n\
+             [[vdp]]\nvid = 1\nports = ['a', 'x']\nrule = [\n{ actions = 'set_field:200->tun_id,output:x' }]",
+            &[
+                "t.toml:11:13: ",
+                "port 'x', whose frames all leave with its own VNI, 100: make a port for each",
+            ],
+        ),
+        (
+            "[[port]]\nname = 'a'\ndevice = 'null'\n[[port]]\nname = 'x'\ndevice = 'vxlan:100,remote=192.0.2.2'\n\
+             [[vdp]]\nvid = 1\nports = ['a', 'x']\nrule = [\n{ match = 'tun_id=200', actions = 'output:a' }]",
+            &["t.toml:11:35: ", "tun_id in the first table", "match on in_port"],
+        ),
         ("[dataplane]\nframes = -1", &["t.toml:2:10:", "a whole number from 0"]),
         ("[dataplane]\nframes = 0", &["t.toml:2:10: [dataplane]: 0 frames", "at least 1"]),
         ("[dataplane]\nframes = 99999999999999", &["t.toml:2:10: [dataplane]: no memory", "fewer"]),

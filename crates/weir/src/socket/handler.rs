@@ -13,7 +13,7 @@ use crate::config::apply::{self, Model};
 use crate::config::diff::{Step, diff_vdp};
 use crate::config::error::ConfigError;
 use crate::config::plan::{MappingPlan, PlaneNames, PortPlan, RuleKey, VdpPlan};
-use crate::config::{read, rules};
+use crate::config::{read, rules, tunnels};
 use crate::router::kinds::counted;
 use crate::verify::{self, Ahead, Grouping};
 use std::collections::BTreeSet;
@@ -337,6 +337,7 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
         Request::VdpCreate { toml, file } => {
             let v = read::vdp_from(&toml, file.as_deref(), &ports, None)?;
             m.plan.check_vdp_name(&v).map_err(bad)?;
+            tunnels::check(&m.plan, &v)?;
             vec![Step::CreateVdp(Box::new(VdpPlan { place: None, ..v }))]
         }
         Request::VdpSet { vdp, toml } => {
@@ -345,11 +346,13 @@ fn steps(request: Request, m: &Model) -> Result<Vec<Step>, NotDone> {
             let new = read::vdp_from(&toml, None, &ports, Some(old))?;
             let new = VdpPlan { place: None, ..new };
             m.plan.check_vdp_name(&new).map_err(bad)?;
+            tunnels::check(&m.plan, &new)?;
             rehearsed(m, diff_vdp(old, &new)?, new)?
         }
         Request::VdpPut { toml } => {
             let v = VdpPlan { place: None, ..read::vdp_from(&toml, None, &ports, None)? };
             m.plan.check_vdp_name(&v).map_err(bad)?;
+            tunnels::check(&m.plan, &v)?;
             if m.part(v.vid).is_some() {
                 let text = "it is a virtual router: it becomes a VDP by a request of its own";
                 return Err(bad(format!("{}: {text}", v.called())));

@@ -10,9 +10,12 @@ const INDENT: usize = 10;
 /// Columns of a line.
 const WIDTH: usize = 100;
 
+/// Why NORMAL drops a frame where nothing forwards as a plain switch would.
+const NO_PROGRAM: &str = "NORMAL is the VDP's program, and it has none: program = \"learning\" (here --program learning) is one";
+
 /// All of it.
 pub fn show(s: Style, t: &Told) -> String {
-    let mut out = Page { style: s, text: String::new() };
+    let mut out = Page { style: s, text: String::new(), asks: None };
     out.line("frame", &format!("{} bytes, in by port {}", t.bytes, t.in_port));
     let mut ends = Vec::new();
     for step in &t.steps {
@@ -34,6 +37,8 @@ pub fn show(s: Style, t: &Told) -> String {
 struct Page {
     style: Style,
     text: String,
+    /// What the frame went to the software stage for, where it did last.
+    asks: Option<&'static str>,
 }
 
 /// An end of the way: whether a frame got on by it, and in words.
@@ -101,12 +106,13 @@ impl Page {
             TellStep::Change { actions, fields, bytes } => self.change(actions, fields, bytes),
             TellStep::Meter { id, verdict } => self.line("meter", &format!("{id}: {verdict}")),
             TellStep::Group { id, buckets } => self.line("group", &format!("{id}: {buckets}")),
-            TellStep::Software { why } => {
-                let why = match *why {
+            TellStep::Software { why: asked } => {
+                let why = match *asked {
                     "normal" => "NORMAL: forward as a plain switch would",
                     "action" => "the rule sends it there",
                     _ => "by the default rule",
                 };
+                self.asks = Some(*asked);
                 self.line("software", why);
             }
             TellStep::Program { name, .. } => {
@@ -125,7 +131,11 @@ impl Page {
             }
             TellStep::Held => ends.push((true, "held until the VDP has moved".to_owned())),
             TellStep::Dropped { reason: why } => {
-                ends.push((false, format!("dropped: {}", reason(why))));
+                let why = match self.asks {
+                    Some("normal") if *why == DropReason::Miss.label() => NO_PROGRAM.to_owned(),
+                    _ => reason(why),
+                };
+                ends.push((false, format!("dropped: {why}")));
             }
         }
     }
@@ -152,7 +162,7 @@ impl Page {
             self.faint(&change);
         }
         if fields.is_empty() && bytes.is_empty() {
-            self.faint("  nothing to change in this frame");
+            self.faint("  no byte of the frame changes");
         }
     }
     fn program(&mut self, p: &Program, ends: &mut Vec<End>) {
