@@ -264,6 +264,7 @@ trait Extension: Copy {
         windows: &[Window; WINDOWS],
     ) -> u64;
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool;
+    fn members(self, numbers: &Numbers, set: &Set) -> u32;
 }
 
 /// AVX-512 F by itself.
@@ -287,6 +288,24 @@ impl Extension for Foundation {
     #[inline(always)]
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
         word_by_word(key, mask, value)
+    }
+    #[inline(always)]
+    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F and AVX2 are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
+        unsafe {
+            let low = _mm512_load_si512(set.0.as_ptr().cast());
+            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
+            let half = |i: usize| {
+                let some = _mm256_load_si256(numbers.0.as_ptr().add(16 * i).cast());
+                let some = _mm512_cvtepu16_epi32(some);
+                // Of the index five bits are looked at, and so of what is turned by.
+                let word = _mm512_permutex2var_epi32(low, _mm512_srli_epi32::<5>(some), high);
+                let bit = _mm512_rorv_epi32(word, some);
+                u32::from(_mm512_test_epi32_mask(bit, _mm512_set1_epi32(1)))
+            };
+            half(0) | half(1) << 16
+        }
     }
 }
 
@@ -329,6 +348,20 @@ impl Extension for Bitalg {
             _mm512_cmpneq_epi64_mask(_mm512_and_si512(key, mask), value)
         };
         differ == 0
+    }
+    #[inline(always)]
+    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: AVX-512 F and BW are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
+        unsafe {
+            let low = _mm512_load_si512(set.0.as_ptr().cast());
+            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
+            let some = _mm512_load_si512(numbers.0.as_ptr().cast());
+            // Of the index six bits are looked at.
+            let half = _mm512_permutex2var_epi16(low, _mm512_srli_epi16::<4>(some), high);
+            let bit = _mm512_srlv_epi16(half, _mm512_and_si512(some, _mm512_set1_epi16(15)));
+            _mm512_test_epi16_mask(bit, _mm512_set1_epi16(1))
+        }
     }
 }
 
@@ -385,21 +418,7 @@ impl<E: Extension> Lanes for Avx512<E> {
     }
     #[inline(always)]
     fn members(self, numbers: &Numbers, set: &Set) -> u32 {
-        use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F and AVX2 are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
-        unsafe {
-            let low = _mm512_load_si512(set.0.as_ptr().cast());
-            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
-            let half = |i: usize| {
-                let some = _mm256_load_si256(numbers.0.as_ptr().add(16 * i).cast());
-                let some = _mm512_cvtepu16_epi32(some);
-                // Of the index five bits are looked at, and so of what is turned by.
-                let word = _mm512_permutex2var_epi32(low, _mm512_srli_epi32::<5>(some), high);
-                let bit = _mm512_rorv_epi32(word, some);
-                u32::from(_mm512_test_epi32_mask(bit, _mm512_set1_epi32(1)))
-            };
-            half(0) | half(1) << 16
-        }
+        self.0.members(numbers, set)
     }
     #[inline(always)]
     fn store(self, row: Self::Row) -> Line {

@@ -131,7 +131,7 @@ impl Policy {
 fn a_grid_tells_the_winner() {
     for (seed, v) in (7..).zip(Vectors::available()) {
         let mut p = Policy::new(v, seed);
-        (0..1_500).for_each(|_| p.put_any());
+        (0..2_500).for_each(|_| p.put_any());
         assert!(p.adopts() && p.is_grid(), "{}", v.name());
         p.agrees();
         p.has_all();
@@ -145,7 +145,7 @@ fn a_grid_tells_the_winner() {
             for step in 0..40 {
                 match (p.table.random(20), round / 10 % 2) {
                     (0, _) if copy.is_none() => p.put_stranger(),
-                    (1..8, 0) | (1..13, _) if p.table.rules.len() > 1_000 => p.table.take(),
+                    (1..8, 0) | (1..13, _) if p.table.rules.len() > 2_000 => p.table.take(),
                     _ => p.put_any(),
                 }
                 if let Some(copy) = copy.as_mut().filter(|_| step % 3 == 0) {

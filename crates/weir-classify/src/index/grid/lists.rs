@@ -83,21 +83,17 @@ impl Head {
             room => 1 << (room - 1),
         }
     }
-    /// Its lines.
+    /// Where it begins, and of how many rules.
     #[inline(always)]
-    fn lines(self) -> std::ops::Range<usize> {
-        let (first, rules) = (self.first as usize, usize::from(self.rules));
-        first / LINE..(first + rules).div_ceil(LINE)
+    fn span(self) -> (usize, usize) {
+        (self.first as usize, usize::from(self.rules))
     }
-    /// Which places of one of its lines are its rules'.
-    #[inline(always)]
-    fn own(self, line: usize) -> u32 {
-        let (first, end) = (self.first as usize, self.first as usize + usize::from(self.rules));
-        let from = first.saturating_sub(line * LINE);
-        let left = end.saturating_sub(line * LINE).min(LINE);
-        let below = |n: usize| u32::MAX.checked_shr((LINE - n) as u32).unwrap_or(0);
-        below(left) & !below(from)
-    }
+}
+
+/// The lowest bits, so many.
+#[inline(always)]
+fn low(bits: usize) -> u64 {
+    u64::MAX.checked_shr(64u32.saturating_sub(bits as u32)).unwrap_or(0)
 }
 
 /// What a key is: sets of the numbers of what it meets, of the rest and of each axis.
@@ -357,24 +353,25 @@ impl Lists {
     #[inline(always)]
     pub(super) fn prefetch_rules(&self, list: usize) {
         let Some(head) = self.heads.get(list).filter(|h| h.rules > 0) else { return };
-        prefetch_slice(self.rest.get(head.lines().start..).unwrap_or_default(), 2 * 64);
+        prefetch_slice(self.rest.get(head.first as usize / LINE..).unwrap_or_default(), 2 * 64);
     }
-    /// Which of a line's rules a key fits, by their numbers.
+    /// What of a line a key fits, by numbers, from this place on.
     #[inline(always)]
-    fn fits<L: Lanes>(&self, lanes: L, head: Head, line: usize, key: &Key<'_>) -> u32 {
+    fn fits<L: Lanes>(&self, lanes: L, at: usize, key: &Key<'_>) -> u32 {
+        let line = at / LINE;
         let Some(rest) = self.rest.get(line) else { return 0 };
-        let mut fit = lanes.members(rest, key.rest) & head.own(line);
+        let mut fit = lanes.members(rest, key.rest);
         for axis in self.beside.axes() {
             let Some(numbers) = self.axes[*axis].get(line) else { return 0 };
             fit &= lanes.members(numbers, key.axes[*axis]);
         }
-        fit
+        fit >> (at % LINE)
     }
-    /// The place of the first of these, from a line on, that a key fits indeed: those without a number are compared.
+    /// The first of these places, the lowest being `at`, that a key fits indeed: rules without a number are compared.
     #[inline(always)]
-    fn settled(&self, line: usize, mut fit: u64, key: &Key<'_>) -> Option<usize> {
+    fn settled(&self, at: usize, mut fit: u64, key: &Key<'_>) -> Option<usize> {
         while fit != 0 {
-            let place = line * LINE + fit.trailing_zeros() as usize;
+            let place = at + fit.trailing_zeros() as usize;
             let number = self.rest.get(place / LINE)?.0[place % LINE];
             if number != OTHER || self.meets(place, key) {
                 return Some(place);
@@ -389,15 +386,20 @@ impl Lists {
     /// The first rule of a list that a key fits: which it is of all, or [`NOBODY`]. What is known of it is asked for.
     #[inline(always)]
     pub(super) fn first<L: Lanes>(&self, lanes: L, list: usize, key: &Key<'_>) -> usize {
-        let Some(head) = self.heads.get(list).copied() else { return NOBODY };
-        // Two lines at a time: whether a list has a second nobody can foretell.
-        for line in head.lines().step_by(2) {
-            let fit = u64::from(self.fits(lanes, head, line, key))
-                | u64::from(self.fits(lanes, head, line + 1, key)) << LINE;
-            if let Some(at) = self.settled(line, fit, key) {
-                prefetch_slice(self.known.get(at..).unwrap_or_default(), 1);
-                return at;
+        let Some((mut at, mut left)) = self.heads.get(list).map(|h| h.span()) else {
+            return NOBODY;
+        };
+        while left > 0 {
+            // Two lines at a time: whether a list has a second nobody can foretell. One that has begins with its first.
+            let (line, next) =
+                (self.fits(lanes, at, key), self.fits(lanes, (at / LINE + 1) * LINE, key));
+            let fit = (u64::from(line) | u64::from(next) << LINE) & low(left);
+            if let Some(found) = self.settled(at, fit, key) {
+                prefetch_slice(self.known.get(found..).unwrap_or_default(), 1);
+                return found;
             }
+            at += 2 * LINE;
+            left = left.saturating_sub(2 * LINE);
         }
         NOBODY
     }
@@ -409,12 +411,10 @@ impl Lists {
             None => Best::NONE,
         }
     }
-    /// Whether a line of a list may have a rule above this rank.
+    /// Whether a list has a rule above this rank from a place on, as far as is known beside the rules.
     #[inline(always)]
-    fn is_better(&self, head: Head, line: usize, best: Best) -> bool {
-        // A list of less than a line may begin behind another's rules.
-        usize::from(head.room) <= LINE.ilog2() as usize
-            || self.tops.get(line).is_some_and(|top| *top > best.rank)
+    fn is_better(&self, at: usize, best: Best) -> bool {
+        !at.is_multiple_of(LINE) || self.tops.get(at / LINE).is_some_and(|top| *top > best.rank)
     }
     /// The best rule of a list that a key fits, if its rank is above `best`; else that.
     #[inline(always)]
@@ -422,16 +422,15 @@ impl Lists {
         if self.bests.get(list).is_none_or(|b| *b <= best.rank) {
             return best;
         }
-        let Some(head) = self.heads.get(list).copied() else { return best };
-        for line in head.lines() {
-            if !self.is_better(head, line, best) {
-                break;
-            }
-            let fit = self.fits(lanes, head, line, key);
-            if let Some(at) = self.settled(line, fit.into(), key) {
-                let found = self.told(at);
+        let Some((mut at, mut left)) = self.heads.get(list).map(|h| h.span()) else { return best };
+        while left > 0 && self.is_better(at, best) {
+            let fit = u64::from(self.fits(lanes, at, key)) & low(left);
+            if let Some(found) = self.settled(at, fit, key) {
+                let found = self.told(found);
                 return if found.rank > best.rank { found } else { best };
             }
+            at += LINE;
+            left = left.saturating_sub(LINE);
         }
         best
     }
@@ -443,20 +442,21 @@ impl Lists {
         key: &Key<'_>,
         best: Best,
     ) -> usize {
-        let Some(head) = self.heads.get(list).copied() else { return 0 };
         if self.bests.get(list).is_some_and(|b| *b <= best.rank) {
             return 0;
         }
+        let Some((mut at, mut left)) = self.heads.get(list).map(|h| h.span()) else { return 0 };
         let (mut lines, mut compared) = (0, 0);
-        for line in head.lines().take_while(|l| self.is_better(head, *l, best)) {
-            let fit = self.fits(lanes, head, line, key);
-            let found = self.settled(line, fit.into(), key);
-            let before = found.map_or(u32::MAX, |at| (1 << (at % LINE)) - 1);
+        while left > 0 && self.is_better(at, best) {
+            let fit = u64::from(self.fits(lanes, at, key)) & low(left);
+            let found = self.settled(at, fit, key);
             lines += 1;
-            compared += (fit & before).count_ones() as usize;
+            compared += (fit & low(found.map_or(LINE, |f| f - at))).count_ones() as usize;
             if found.is_some() {
                 break;
             }
+            at += LINE;
+            left = left.saturating_sub(LINE);
         }
         lines + compared / COMPARED
     }

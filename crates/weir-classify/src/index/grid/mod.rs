@@ -26,7 +26,7 @@ use crate::key::FlowKey;
 use crate::rule::{Rule, RuleId};
 use crate::simd::{Lanes, Set, Vectors, with_vectors};
 use crate::sorted::BURST;
-use axis::{Asked, Axis};
+use axis::{Asked, Axis, Begin};
 use burst::{At, Burst, Looked, One, Same};
 use lists::{Beside, Best, Key, Known, Lists, NOBODY, Row};
 use rest::Rest;
@@ -122,7 +122,8 @@ fn word(asks: &Asks<W>, word: usize) -> lists::Asks {
 impl Plan {
     /// Where the axes are of this word and another is compared; none where too many classes would be told apart.
     fn new(form: Form, rules: &[Place<W>], axes: usize, rest: usize) -> Option<Self> {
-        let axis = |i: usize| Axis::new(rules.iter().map(|r| asked(&r.asks, axes)[i]));
+        let axis =
+            |i: usize| Axis::new(rules.iter().map(|r| asked(&r.asks, axes)[i]), Begin::Sixteen);
         let (across, down) = (axis(0)?, axis(1)?);
         if across.count() * down.count() > ALL.min(4 * rules.len()) {
             return None;

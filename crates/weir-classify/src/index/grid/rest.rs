@@ -4,7 +4,7 @@
 //! Called by `grid` alone. A set is what four quarters of the word have in common, each found as an axis finds a class. What has no number, since there were too
 //! many or a quarter was never asked for that, is [`OTHER`], which all keys are: those rules are compared one by one.
 
-use super::axis::{Asked, Axis};
+use super::axis::{Asked, Axis, Begin};
 use super::lists::Asks;
 use crate::simd::{MEMBERS, Set};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ struct Quarter {
 
 impl Quarter {
     fn of(shift: u32, asks: &[Asks]) -> Option<Self> {
-        let axis = Axis::new(asks.iter().map(|a| part(shift, *a)))?;
+        let axis = Axis::new(asks.iter().map(|a| part(shift, *a)), Begin::Eight)?;
         let sets = vec![Set::default(); axis.count()];
         Some(Self { shift, axis, sets })
     }
