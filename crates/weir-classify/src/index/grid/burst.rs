@@ -79,18 +79,17 @@ impl Work for One<'_> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { grid, key } = self;
         let mut at = grid.plan.place(&grid.form().words_for_bits::<W>(key));
-        grid.look(lanes, &mut at);
-        grid.best(lanes, &at).map(|b| (b.rank, b.id))
+        let set = grid.plan.compared.set(at.word);
+        at.first = grid.of(Kind::Cell).first(lanes, at.cell, at.word, &set);
+        grid.best(lanes, &at, &set).map(|b| (b.rank, b.id))
     }
 }
 
-/// Where a key is, and what it is there.
+/// Where a key is.
 #[derive(Clone, Copy, Default)]
 pub(super) struct At {
     /// The word that the axes don't have.
     pub(super) word: u64,
-    /// Of what rules ask of that word, what the key is.
-    pub(super) set: Set,
     pub(super) cell: usize,
     pub(super) across: u16,
     pub(super) down: u16,
@@ -113,21 +112,23 @@ impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
         let Self { asked, found } = self;
         let n = asked.len().min(BURST);
         let mut all = [At::default(); BURST];
+        // Of what rules ask of the word that the axes don't have, what each key is.
+        let mut sets = [Set::NONE; BURST];
         for (i, at) in all.iter_mut().enumerate().take(n) {
             let grid = asked.grid(i);
             *at = grid.plan.place(&grid.form().words_for_bits::<W>(asked.key(i)));
             grid.of(Kind::Cell).prefetch(at.cell);
         }
-        for (i, at) in all.iter_mut().enumerate().take(n) {
+        for (i, (at, set)) in all.iter().zip(&mut sets).enumerate().take(n) {
             let grid = asked.grid(i);
             grid.of(Kind::Cell).prefetch_rules(at.cell);
-            at.set = grid.plan.compared.set(at.word);
+            *set = grid.plan.compared.set(at.word);
         }
-        for (i, at) in all.iter_mut().enumerate().take(n) {
-            asked.grid(i).first(lanes, at);
+        for (i, (at, set)) in all.iter_mut().zip(&sets).enumerate().take(n) {
+            at.first = asked.grid(i).of(Kind::Cell).first(lanes, at.cell, at.word, set);
         }
-        for (i, (at, found)) in all.iter().zip(found).enumerate().take(n) {
-            *found = asked.grid(i).best(lanes, at).map(|b| T::of(b.rank, b.id));
+        for (i, ((at, set), found)) in all.iter().zip(&sets).zip(found).enumerate().take(n) {
+            *found = asked.grid(i).best(lanes, at, set).map(|b| T::of(b.rank, b.id));
         }
     }
 }
@@ -144,8 +145,9 @@ impl Work for Looked<'_> {
     fn run<L: Lanes>(self, lanes: L) -> usize {
         let grid = self.grid;
         let mut at = grid.plan.place(&self.key);
-        grid.look(lanes, &mut at);
-        let (key, cells) = (grid.plan.key(&at), grid.of(Kind::Cell));
+        let set = grid.plan.compared.set(at.word);
+        let (key, cells) = (grid.plan.key(&at, &set), grid.of(Kind::Cell));
+        at.first = cells.first(lanes, at.cell, at.word, &set);
         let mut lines = cells.lines(lanes, at.cell, &key, Best::NONE);
         let mut best = cells.told(at.first);
         for (kind, list) in [(Kind::Column, at.across), (Kind::Row, at.down), (Kind::Other, 0)] {

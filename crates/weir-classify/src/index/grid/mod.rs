@@ -234,16 +234,16 @@ impl Plan {
         let cell = self.cell(across, down);
         let (across, down) = (across as u16, down as u16);
         let word = all[self.rest % 8];
-        At { word, cell, across, down, is_other: differ != 0, first: NOBODY, ..At::default() }
+        At { word, cell, across, down, is_other: differ != 0, first: NOBODY }
     }
     /// What a key is.
     #[inline(always)]
-    fn key<'a>(&'a self, at: &'a At) -> Key<'a> {
+    fn key<'a>(&'a self, at: &At, rest: &'a Set) -> Key<'a> {
         let none = const { &Set::NONE };
         let [across, down] = &self.sets;
         let across = across.get(usize::from(at.across)).unwrap_or(none);
         let down = down.get(usize::from(at.down)).unwrap_or(none);
-        Key { word: at.word, rest: &at.set, axes: [across, down] }
+        Key { word: at.word, rest, axes: [across, down] }
     }
 }
 
@@ -390,21 +390,10 @@ impl Grid {
         size_of::<Self>() + axes + sets + self.plan.compared.heap_bytes() + lists
     }
 
-    /// What a key is, and the first of its cell's rules.
-    #[inline(always)]
-    fn look<L: Lanes>(&self, lanes: L, at: &mut At) {
-        at.set = self.plan.compared.set(at.word);
-        self.first(lanes, at);
-    }
-    /// The first of its cell's rules.
-    #[inline(always)]
-    fn first<L: Lanes>(&self, lanes: L, at: &mut At) {
-        at.first = self.of(Kind::Cell).first(lanes, at.cell, &self.plan.key(at));
-    }
     /// The best of a key's rules.
     #[inline(always)]
-    fn best<L: Lanes>(&self, lanes: L, at: &At) -> Option<Best> {
-        let key = self.plan.key(at);
+    fn best<L: Lanes>(&self, lanes: L, at: &At, set: &Set) -> Option<Best> {
+        let key = self.plan.key(at, set);
         let best = self.of(Kind::Cell).told(at.first);
         let best = self.of(Kind::Column).best(lanes, usize::from(at.across), &key, best);
         let best = self.of(Kind::Row).best(lanes, usize::from(at.down), &key, best);
