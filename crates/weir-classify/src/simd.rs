@@ -91,7 +91,7 @@ impl Vectors {
 }
 
 pub(crate) use lanes::{
-    Halves, Lanes, Line, MEMBERS, Numbers, Set, Work, with_vectors, word_for_word,
+    Half, Halves, Lanes, Line, Numbers, Set, Whole, Work, with_vectors, word_for_word,
 };
 
 /// Asks for the cache line at the start of `target`. A hint: it never fails and changes nothing.

@@ -111,23 +111,26 @@ impl<T: Together> Lanes for Avx2<T> {
         }
     }
     #[inline(always)]
-    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
-        // SAFETY: AVX2 is there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32 {
+        const { assert!(WORDS == 16 || WORDS == 32) };
+        // SAFETY: AVX2 is there where a value of this type is; a set is 64 or 128 bytes and numbers are 64, aligned.
         unsafe {
             let words: [__m256i; 4] = std::array::from_fn(|i| load_words(self, set, i));
             let eight = |i: usize| {
                 let some = _mm_load_si128(numbers.0.as_ptr().add(8 * i).cast());
                 let some = _mm256_cvtepu16_epi32(some);
                 let at = _mm256_srli_epi32::<5>(some);
-                // Three bits of the index say which of eight words it is, one more each which of two, and which of these.
+                // Three bits of the index say which of eight words it is, one more which of two, and one which of these.
                 let of = |i: usize| _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(words[i], at));
                 let which = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(at));
-                let (low, high) =
-                    (_mm256_blendv_ps(of(0), of(1), which), _mm256_blendv_ps(of(2), of(3), which));
-                let which = _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at));
-                let word = _mm256_castps_si256(_mm256_blendv_ps(low, high, which));
+                let mut word = _mm256_blendv_ps(of(0), of(1), which);
+                if WORDS == 32 {
+                    let high = _mm256_blendv_ps(of(2), of(3), which);
+                    let which = _mm256_castsi256_ps(_mm256_slli_epi32::<27>(at));
+                    word = _mm256_blendv_ps(word, high, which);
+                }
                 let up = _mm256_andnot_si256(some, _mm256_set1_epi32(31));
-                let bit = _mm256_sllv_epi32(word, up);
+                let bit = _mm256_sllv_epi32(_mm256_castps_si256(word), up);
                 _mm256_movemask_ps(_mm256_castsi256_ps(bit)) as u32
             };
             eight(0) | eight(1) << 8 | eight(2) << 16 | eight(3) << 24
@@ -164,11 +167,12 @@ impl<T: Together> Lanes for Avx2<T> {
     }
 }
 
-/// Eight words of a set.
+/// Eight words of a set, if it has so many.
 #[inline(always)]
-fn load_words<T>(_: Avx2<T>, set: &Set, at: usize) -> __m256i {
-    // SAFETY: AVX2 is there where a value of this type is; a set is 128 bytes, aligned, and `at` below four.
-    unsafe { _mm256_load_si256(set.words().as_ptr().add(at % 4 * 8).cast()) }
+fn load_words<T, const WORDS: usize>(_: Avx2<T>, set: &Set<WORDS>, at: usize) -> __m256i {
+    let at = if at * 8 < WORDS { at * 8 } else { 0 };
+    // SAFETY: AVX2 is there where a value of this type is; a set is aligned and has eight words from `at` on.
+    unsafe { _mm256_load_si256(set.words().as_ptr().add(at).cast()) }
 }
 
 #[inline(always)]

@@ -23,17 +23,25 @@ pub(crate) struct Halves(pub(crate) [u32; 16]);
 #[repr(C, align(64))]
 pub(crate) struct Numbers(pub(crate) [u16; 32]);
 
-/// Numbers that a set may have.
+/// Numbers that a whole set may have.
 pub(crate) const MEMBERS: usize = 1024;
 
-/// A set of numbers: of each a bit, the lowest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A set of numbers below 32 for each of its words: of each a bit, the lowest first. There are whole ones, and [`Half`] of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
-pub(crate) struct Set([u32; MEMBERS / 32]);
+pub(crate) struct Set<const WORDS: usize>([u32; WORDS]);
 
-impl Set {
+/// A set of numbers below half of [`MEMBERS`].
+pub(crate) type Half = Set<{ MEMBERS / 64 }>;
+/// A set of numbers below [`MEMBERS`].
+pub(crate) type Whole = Set<{ MEMBERS / 32 }>;
+
+impl<const WORDS: usize> Set<WORDS> {
+    /// Words that it has, and numbers that it may have.
+    pub(crate) const WORDS: usize = WORDS;
+    pub(crate) const NUMBERS: usize = WORDS * 32;
     /// Without any.
-    pub(crate) const NONE: Self = Self([0; MEMBERS / 32]);
+    pub(crate) const NONE: Self = Self([0; WORDS]);
     /// Puts a number in; one that is too great is in no set.
     pub(crate) fn put(&mut self, number: u16) {
         let word = self.0.get_mut(usize::from(number >> 5));
@@ -43,14 +51,21 @@ impl Set {
     pub(crate) fn has(&self, number: u16) -> bool {
         self.0.get(usize::from(number >> 5)).is_some_and(|w| w >> (number & 31) & 1 != 0)
     }
+    /// Of a whole set what this kind of set may have.
     #[inline(always)]
-    pub(super) fn words(&self) -> &[u32; MEMBERS / 32] {
-        &self.0
+    pub(crate) fn of(whole: &Whole) -> Self {
+        const { assert!(WORDS <= MEMBERS / 32) };
+        Self(std::array::from_fn(|i| whole.0[i]))
     }
-    /// What both have.
+    /// What a whole set has as well.
     #[inline(always)]
-    pub(crate) fn and(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
+    pub(crate) fn and(&self, whole: &Whole) -> Self {
+        const { assert!(WORDS <= MEMBERS / 32) };
+        Self(std::array::from_fn(|i| self.0[i] & whole.0[i]))
+    }
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[u32; WORDS] {
+        &self.0
     }
 }
 
@@ -98,9 +113,9 @@ pub(crate) trait Lanes: Copy {
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool {
         word_by_word(key, mask, value)
     }
-    /// Which of these a set has: a bit each. All are below [`MEMBERS`].
+    /// Which of these a set has: a bit each. All are below what it may have.
     #[inline(always)]
-    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32 {
         let each = numbers.0.iter().enumerate();
         each.fold(0, |bits, (i, n)| bits | u32::from(set.has(*n)) << i)
     }
@@ -264,7 +279,7 @@ trait Extension: Copy {
         windows: &[Window; WINDOWS],
     ) -> u64;
     fn fits<const W: usize>(self, key: &[u64; 8], mask: &[u64; W], value: &[u64; W]) -> bool;
-    fn members(self, numbers: &Numbers, set: &Set) -> u32;
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32;
 }
 
 /// AVX-512 F by itself.
@@ -290,17 +305,23 @@ impl Extension for Foundation {
         word_by_word(key, mask, value)
     }
     #[inline(always)]
-    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F and AVX2 are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
+        const { assert!(WORDS == 16 || WORDS == 32) };
+        // SAFETY: AVX-512 F and AVX2 are there where a value of this type is; a set is 64 or 128 bytes and numbers are 64, aligned.
         unsafe {
             let low = _mm512_load_si512(set.0.as_ptr().cast());
-            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
             let half = |i: usize| {
                 let some = _mm256_load_si256(numbers.0.as_ptr().add(16 * i).cast());
                 let some = _mm512_cvtepu16_epi32(some);
-                // Of the index five bits are looked at, and so of what is turned by.
-                let word = _mm512_permutex2var_epi32(low, _mm512_srli_epi32::<5>(some), high);
+                let at = _mm512_srli_epi32::<5>(some);
+                // Of the index four or five bits are looked at, and five of what is turned by.
+                let word = if WORDS == 16 {
+                    _mm512_permutexvar_epi32(at, low)
+                } else {
+                    let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
+                    _mm512_permutex2var_epi32(low, at, high)
+                };
                 let bit = _mm512_rorv_epi32(word, some);
                 u32::from(_mm512_test_epi32_mask(bit, _mm512_set1_epi32(1)))
             };
@@ -350,16 +371,22 @@ impl Extension for Bitalg {
         differ == 0
     }
     #[inline(always)]
-    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: AVX-512 F and BW are there where a value of this type is; a set is 128 bytes and numbers are 64, both aligned.
+        const { assert!(WORDS == 16 || WORDS == 32) };
+        // SAFETY: AVX-512 F and BW are there where a value of this type is; a set is 64 or 128 bytes and numbers are 64, aligned.
         unsafe {
             let low = _mm512_load_si512(set.0.as_ptr().cast());
-            let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
             let some = _mm512_load_si512(numbers.0.as_ptr().cast());
-            // Of the index six bits are looked at.
-            let half = _mm512_permutex2var_epi16(low, _mm512_srli_epi16::<4>(some), high);
-            let bit = _mm512_srlv_epi16(half, _mm512_and_si512(some, _mm512_set1_epi16(15)));
+            let at = _mm512_srli_epi16::<4>(some);
+            // Of the index five or six bits are looked at.
+            let part = if WORDS == 16 {
+                _mm512_permutexvar_epi16(at, low)
+            } else {
+                let high = _mm512_load_si512(set.0.as_ptr().add(16).cast());
+                _mm512_permutex2var_epi16(low, at, high)
+            };
+            let bit = _mm512_srlv_epi16(part, _mm512_and_si512(some, _mm512_set1_epi16(15)));
             _mm512_test_epi16_mask(bit, _mm512_set1_epi16(1))
         }
     }
@@ -417,7 +444,7 @@ impl<E: Extension> Lanes for Avx512<E> {
         unsafe { u32::from(std::arch::x86_64::_mm512_test_epi64_mask(row, row)) }
     }
     #[inline(always)]
-    fn members(self, numbers: &Numbers, set: &Set) -> u32 {
+    fn members<const WORDS: usize>(self, numbers: &Numbers, set: &Set<WORDS>) -> u32 {
         self.0.members(numbers, set)
     }
     #[inline(always)]
@@ -530,25 +557,29 @@ mod tests {
         /// Which numbers a set has is the same, whoever says it.
         #[test]
         fn numbers_of_a_set(all in prop::collection::vec(0u16..1024, 0..400), numbers: [u16; 32], own: u32) {
-            struct Of(Numbers, Set);
-            impl Work for Of {
+            struct Of<const WORDS: usize>(Numbers, Set<WORDS>);
+            impl<const WORDS: usize> Work for Of<WORDS> {
                 type Out = u32;
                 #[inline(always)]
                 fn run<L: Lanes>(self, lanes: L) -> u32 {
                     lanes.members(&self.0, &self.1)
                 }
             }
-            let mut set = Set::default();
+            let mut set = Whole::NONE;
             all.iter().for_each(|n| set.put(*n));
             let numbers: [u16; 32] = std::array::from_fn(|i| match all.get(i * 7) {
                 Some(n) if own >> i & 1 == 1 => *n,
                 _ => numbers[i] % 1024,
             });
-            let has = |i: &usize| all.contains(&numbers[*i]);
-            let want = (0..32).filter(has).fold(0, |bits, i| bits | 1 << i);
+            let want = |numbers: [u16; 32]| {
+                (0..32).filter(|i| all.contains(&numbers[*i])).fold(0, |bits, i| bits | 1 << i)
+            };
+            let lower = numbers.map(|n| n % 512);
             for v in Vectors::available() {
                 let found = with_vectors(v, Of(Numbers(numbers), set));
-                prop_assert_eq!(found, want, "{}", v.name());
+                prop_assert_eq!(found, want(numbers), "{}", v.name());
+                let found = with_vectors(v, Of(Numbers(lower), Half::of(&set)));
+                prop_assert_eq!(found, want(lower), "{}", v.name());
             }
         }
 

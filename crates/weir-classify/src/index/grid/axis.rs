@@ -3,12 +3,12 @@
 //!
 //! Called by `grid` alone. A class is found by its first bits, and then a byte at a time: by three or four lines of memory at most, of few that all keys share.
 
-use crate::simd::{MEMBERS, Set};
+use crate::simd::Half;
 use std::collections::HashMap;
 
 /// Classes that an axis may have, and different things that rules may ask of it.
 const CLASSES: usize = 512;
-const _: () = assert!(CLASSES <= MEMBERS);
+const _: () = assert!(CLASSES <= Half::NUMBERS);
 /// Nodes of half a KiB.
 const NODES: usize = 1024;
 /// An entry that has this says a class; others the next node.
@@ -173,8 +173,8 @@ impl Axis {
         Some((*self.asked.get(number)?, self.classes.get(number)?))
     }
     /// For each class, the numbers of what its keys are.
-    pub(super) fn sets(&self) -> Vec<Set> {
-        let mut sets = vec![Set::default(); self.count];
+    pub(super) fn sets(&self) -> Vec<Half> {
+        let mut sets = vec![Half::NONE; self.count];
         for (number, classes) in (0..).zip(&self.classes) {
             for class in classes {
                 sets.get_mut(usize::from(*class)).into_iter().for_each(|s| s.put(number));

@@ -8,12 +8,14 @@ use crate::index::burst::Told;
 use crate::index::place::Words;
 use crate::key::FlowKey;
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Set, Vectors, Work, with_vectors};
+use crate::simd::{Half, Lanes, Set, Vectors, Whole, Work, with_vectors};
 use crate::sorted::BURST;
 use std::borrow::Borrow;
 
 /// What a burst asks: at each place a grid and a key.
-trait Asking {
+pub(super) trait Asking {
+    /// Whether grids may differ; if not they are that of place 0.
+    const DIFFER: bool;
     fn len(&self) -> usize;
     fn grid(&self, i: usize) -> &Grid;
     fn key(&self, i: usize) -> &FlowKey;
@@ -26,6 +28,7 @@ pub(super) struct Same<'a, K> {
 }
 
 impl<K: Borrow<FlowKey>> Asking for Same<'_, K> {
+    const DIFFER: bool = false;
     #[inline(always)]
     fn len(&self) -> usize {
         self.keys.len()
@@ -44,6 +47,7 @@ impl<K: Borrow<FlowKey>> Asking for Same<'_, K> {
 struct Each<'a>(&'a [(&'a Grid, &'a FlowKey)]);
 
 impl Asking for Each<'_> {
+    const DIFFER: bool = true;
     #[inline(always)]
     fn len(&self) -> usize {
         self.0.len()
@@ -79,7 +83,7 @@ impl Work for One<'_> {
     fn run<L: Lanes>(self, lanes: L) -> Self::Out {
         let Self { grid, key } = self;
         let mut at = grid.plan.place(&grid.form().words_for_bits::<W>(key));
-        let set = grid.plan.compared.set(at.word);
+        let set: Whole = grid.plan.compared.set(at.word);
         at.first = grid.of(Kind::Cell).first(lanes, at.cell, at.word, &set);
         grid.best(lanes, &at, &set).map(|b| (b.rank, b.id))
     }
@@ -109,11 +113,24 @@ impl<A: Asking, T: Told> Work for Burst<'_, A, T> {
     type Out = ();
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
+        // Where grids differ a whole set is right for all.
+        if !A::DIFFER && self.asked.len() > 0 && self.asked.grid(0).plan.compared.is_half() {
+            self.by::<L, { Half::WORDS }>(lanes);
+        } else {
+            self.by::<L, { Whole::WORDS }>(lanes);
+        }
+    }
+}
+
+impl<A: Asking, T: Told> Burst<'_, A, T> {
+    /// By sets of so many words.
+    #[inline(always)]
+    fn by<L: Lanes, const SET: usize>(self, lanes: L) {
         let Self { asked, found } = self;
         let n = asked.len().min(BURST);
         let mut all = [At::default(); BURST];
         // Of what rules ask of the word that the axes don't have, what each key is.
-        let mut sets = [Set::NONE; BURST];
+        let mut sets = [Set::<SET>::NONE; BURST];
         for (i, at) in all.iter_mut().enumerate().take(n) {
             let grid = asked.grid(i);
             *at = grid.plan.place(&grid.form().words_for_bits::<W>(asked.key(i)));
@@ -145,7 +162,7 @@ impl Work for Looked<'_> {
     fn run<L: Lanes>(self, lanes: L) -> usize {
         let grid = self.grid;
         let mut at = grid.plan.place(&self.key);
-        let set = grid.plan.compared.set(at.word);
+        let set: Whole = grid.plan.compared.set(at.word);
         let (key, cells) = (grid.plan.key(&at, &set), grid.of(Kind::Cell));
         at.first = cells.first(lanes, at.cell, at.word, &set);
         let mut lines = cells.lines(lanes, at.cell, &key, Best::NONE);

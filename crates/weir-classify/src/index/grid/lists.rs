@@ -7,7 +7,7 @@
 use super::super::Which;
 use super::rest::{NONE, OTHER};
 use crate::rule::RuleId;
-use crate::simd::{Lanes, Numbers, Set, prefetch_slice};
+use crate::simd::{Half, Lanes, Numbers, Set, prefetch_slice};
 
 /// Rules that are looked at together.
 const LINE: usize = 32;
@@ -98,11 +98,11 @@ fn low(bits: usize) -> u64 {
 
 /// What a key is: sets of the numbers of what it meets, of the rest and of each axis.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a> {
+pub(super) struct Key<'a, const SET: usize> {
     /// The word itself that is compared.
     pub(super) word: u64,
-    pub(super) rest: &'a Set,
-    pub(super) axes: [&'a Set; 2],
+    pub(super) rest: &'a Set<SET>,
+    pub(super) axes: [&'a Half; 2],
 }
 
 /// See the head of this file.
@@ -364,14 +364,14 @@ impl Lists {
     }
     /// What of a line a key fits by the rest, by numbers, from this place on.
     #[inline(always)]
-    fn fits_rest<L: Lanes>(&self, lanes: L, at: usize, rest: &Set) -> u32 {
+    fn fits_rest<L: Lanes, const SET: usize>(&self, lanes: L, at: usize, rest: &Set<SET>) -> u32 {
         // No closures here and below: they would be compiled without the lanes' instructions.
         let Some(numbers) = self.rest.get(at / LINE) else { return 0 };
         lanes.members(numbers, rest) >> (at % LINE)
     }
     /// The same by all that its rules ask.
     #[inline(always)]
-    fn fits<L: Lanes>(&self, lanes: L, at: usize, key: &Key<'_>) -> u32 {
+    fn fits<L: Lanes, const SET: usize>(&self, lanes: L, at: usize, key: &Key<'_, SET>) -> u32 {
         let mut fit = self.fits_rest(lanes, at, key.rest);
         for axis in self.beside.axes() {
             let Some(numbers) = self.axes[*axis].get(at / LINE) else { return 0 };
@@ -403,7 +403,13 @@ impl Lists {
     }
     /// The first rule of a list that a key fits by the rest: which it is of all, or [`NOBODY`]. What is known of it is asked for.
     #[inline(always)]
-    pub(super) fn first<L: Lanes>(&self, lanes: L, list: usize, word: u64, rest: &Set) -> usize {
+    pub(super) fn first<L: Lanes, const SET: usize>(
+        &self,
+        lanes: L,
+        list: usize,
+        word: u64,
+        rest: &Set<SET>,
+    ) -> usize {
         let Some(head) = self.heads.get(list).copied() else { return NOBODY };
         let (mut at, mut left) = head.span();
         while left > 0 {
@@ -435,7 +441,13 @@ impl Lists {
     }
     /// The best rule of a list that a key fits, if its rank is above `best`; else that.
     #[inline(always)]
-    pub(super) fn best<L: Lanes>(&self, lanes: L, list: usize, key: &Key<'_>, best: Best) -> Best {
+    pub(super) fn best<L: Lanes, const SET: usize>(
+        &self,
+        lanes: L,
+        list: usize,
+        key: &Key<'_, SET>,
+        best: Best,
+    ) -> Best {
         if self.bests.get(list).is_none_or(|b| *b <= best.rank) {
             return best;
         }
@@ -453,11 +465,11 @@ impl Lists {
         best
     }
     /// Lines that a lookup looks at, where it has found this before; so many rules that are compared are a line, too.
-    pub(super) fn lines<L: Lanes>(
+    pub(super) fn lines<L: Lanes, const SET: usize>(
         &self,
         lanes: L,
         list: usize,
-        key: &Key<'_>,
+        key: &Key<'_, SET>,
         best: Best,
     ) -> usize {
         if self.bests.get(list).is_some_and(|b| *b <= best.rank) {
@@ -497,13 +509,13 @@ impl Best {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Vectors, Work, with_vectors};
+    use crate::simd::{Vectors, Whole, Work, with_vectors};
     use proptest::prelude::*;
 
     fn row(rank: u64, n: u64) -> Row {
         let asked = [n as u16 % 3, n as u16 % 5];
         let rest = Asks { mask: 0xff, value: n % 7 };
-        let number = if n % 7 == 6 { OTHER } else { (n % 7) as u16 };
+        let number = if n % 7 == 6 { OTHER } else { 2 + (n % 7) as u16 };
         Row { known: Known { rank, id: n as u32, asked }, rest, number }
     }
 
@@ -511,7 +523,7 @@ mod tests {
     struct Look<'a> {
         lists: &'a Lists,
         list: usize,
-        key: Key<'a>,
+        key: Key<'a, 32>,
         than: u64,
     }
     impl Work for Look<'_> {
@@ -568,15 +580,17 @@ mod tests {
             // The first that a key fits is the best, and one that is no better than what was found is none.
             for (list, own) in model.iter().enumerate() {
                 for word in 0..8u64 {
-                    let mut sets = [Set::default(); 3];
-                    (0..6).filter(|n| word == u64::from(*n)).for_each(|n| sets[0].put(n));
-                    sets[0].put(OTHER);
-                    sets[1].put(word as u16 % 3);
-                    sets[2].put(word as u16 % 5);
-                    let key = Key { word, rest: &sets[0], axes: [&sets[1], &sets[2]] };
+                    let (mut set, mut axes) = (Whole::NONE, [Half::NONE; 2]);
+                    if word < 6 {
+                        set.put(2 + word as u16);
+                    }
+                    set.put(OTHER);
+                    axes[0].put(word as u16 % 3);
+                    axes[1].put(word as u16 % 5);
+                    let key = Key { word, rest: &set, axes: [&axes[0], &axes[1]] };
                     let fits = |r: &&Row| {
-
-                        r.rest.value == word && beside.axes().iter().all(|a| sets[1 + a].has(r.known.asked[*a]))
+                        let has = |a: &usize| axes[*a].has(r.known.asked[*a]);
+                        r.rest.value == word && beside.axes().iter().all(has)
                     };
                     let want = own.iter().find(fits).map_or(0, |r| r.known.rank);
                     for v in Vectors::available() {

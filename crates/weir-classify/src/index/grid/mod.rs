@@ -24,7 +24,7 @@ use super::burst::Told;
 use super::place::{Asks, Form, Place, Words, some_keys};
 use crate::key::FlowKey;
 use crate::rule::{Rule, RuleId};
-use crate::simd::{Lanes, Set, Vectors, with_vectors};
+use crate::simd::{Half, Lanes, Set, Vectors, with_vectors};
 use crate::sorted::BURST;
 use axis::{Asked, Axis, Begin};
 use burst::{At, Burst, Looked, One, Same};
@@ -72,7 +72,7 @@ struct Plan {
     across: Axis,
     down: Axis,
     /// Of what rules ask of each axis, what keys of each of its classes are.
-    sets: [Vec<Set>; 2],
+    sets: [Vec<Half>; 2],
     /// What rules ask of the other word.
     compared: Rest,
 }
@@ -238,8 +238,8 @@ impl Plan {
     }
     /// What a key is.
     #[inline(always)]
-    fn key<'a>(&'a self, at: &At, rest: &'a Set) -> Key<'a> {
-        let none = const { &Set::NONE };
+    fn key<'a, const SET: usize>(&'a self, at: &At, rest: &'a Set<SET>) -> Key<'a, SET> {
+        let none = const { &Half::NONE };
         let [across, down] = &self.sets;
         let across = across.get(usize::from(at.across)).unwrap_or(none);
         let down = down.get(usize::from(at.down)).unwrap_or(none);
@@ -386,13 +386,13 @@ impl Grid {
     pub(super) fn heap_bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(Lists::heap_bytes).sum();
         let axes = self.plan.across.heap_bytes() + self.plan.down.heap_bytes();
-        let sets: usize = self.plan.sets.iter().map(|s| s.capacity() * size_of::<Set>()).sum();
+        let sets: usize = self.plan.sets.iter().map(|s| s.capacity() * size_of::<Half>()).sum();
         size_of::<Self>() + axes + sets + self.plan.compared.heap_bytes() + lists
     }
 
     /// The best of a key's rules.
     #[inline(always)]
-    fn best<L: Lanes>(&self, lanes: L, at: &At, set: &Set) -> Option<Best> {
+    fn best<L: Lanes, const SET: usize>(&self, lanes: L, at: &At, set: &Set<SET>) -> Option<Best> {
         let key = self.plan.key(at, set);
         let best = self.of(Kind::Cell).told(at.first);
         let best = self.of(Kind::Column).best(lanes, usize::from(at.across), &key, best);

@@ -6,19 +6,23 @@
 
 use super::axis::{Asked, Axis, Begin};
 use super::lists::Asks;
-use crate::simd::{MEMBERS, Set};
+use crate::simd::{Half, Set, Whole};
 use std::collections::HashMap;
 
 /// Whatever has no number of its own: every set has it.
-pub(super) const OTHER: u16 = MEMBERS as u16 - 2;
+pub(super) const OTHER: u16 = 0;
 /// Where there is no rule: no set has it.
-pub(super) const NONE: u16 = MEMBERS as u16 - 1;
+pub(super) const NONE: u16 = 1;
+/// The first of those that are given.
+const FIRST: usize = 2;
+/// So many can be given.
+const MOST: usize = Whole::NUMBERS - FIRST;
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
 pub(super) struct Rest {
     /// What keys are that no quarter tells apart.
-    all: Set,
+    all: Whole,
     /// Those that any rule asks something of.
     quarters: Vec<Quarter>,
     asks: Vec<Asks>,
@@ -29,13 +33,13 @@ pub(super) struct Rest {
 struct Quarter {
     shift: u32,
     axis: Axis,
-    sets: Vec<Set>,
+    sets: Vec<Whole>,
 }
 
 impl Quarter {
     fn of(shift: u32, asks: &[Asks]) -> Option<Self> {
         let axis = Axis::new(asks.iter().map(|a| part(shift, *a)), Begin::Eight)?;
-        let sets = vec![Set::default(); axis.count()];
+        let sets = vec![Whole::NONE; axis.count()];
         Some(Self { shift, axis, sets })
     }
     /// The classes whose keys are what is asked, if that was asked when it was made.
@@ -56,14 +60,13 @@ fn part(shift: u32, asks: Asks) -> Asked {
 impl Rest {
     /// For rules that ask these, the most frequent first; none where quarters can't tell enough of them apart.
     pub(super) fn new(asks: &[Asks]) -> Option<Self> {
-        let most = usize::from(OTHER);
-        [most, most / 4].into_iter().find_map(|n| Self::of(asks.get(..n).unwrap_or(asks)))
+        [MOST, MOST / 4].into_iter().find_map(|n| Self::of(asks.get(..n).unwrap_or(asks)))
     }
     fn of(asks: &[Asks]) -> Option<Self> {
         let is_asked = |shift: &u32| asks.iter().any(|a| part(*shift, *a).mask != 0);
         let quarters = [48, 32, 16, 0].into_iter().filter(is_asked);
         let mut rest = Self {
-            all: Set::default(),
+            all: Whole::NONE,
             quarters: quarters.map(|shift| Quarter::of(shift, asks)).collect::<Option<_>>()?,
             asks: Vec::with_capacity(asks.len()),
             numbers: HashMap::with_capacity(asks.len()),
@@ -91,7 +94,7 @@ impl Rest {
         if let Some(number) = self.numbers.get(&asks) {
             return *number;
         }
-        let next = u16::try_from(self.asks.len()).ok().filter(|n| *n < OTHER);
+        let next = u16::try_from(FIRST + self.asks.len()).ok().filter(|_| self.asks.len() < MOST);
         let told = |mask: u64, q: &Quarter| mask & !(0xffff << q.shift);
         let is_known = self.quarters.iter().fold(asks.mask, told) == 0
             && self.quarters.iter().all(|q| q.classes(asks).is_some());
@@ -105,10 +108,14 @@ impl Rest {
     pub(super) fn number(&self, asks: Asks) -> u16 {
         self.numbers.get(&asks).copied().unwrap_or(OTHER)
     }
+    /// Whether half a set has all that was given.
+    pub(super) fn is_half(&self) -> bool {
+        FIRST + self.asks.len() <= Half::NUMBERS
+    }
     /// What a key is.
     #[inline(always)]
-    pub(super) fn set(&self, word: u64) -> Set {
-        let mut set = self.all;
+    pub(super) fn set<const WORDS: usize>(&self, word: u64) -> Set<WORDS> {
+        let mut set = Set::of(&self.all);
         for q in &self.quarters {
             let class = q.axis.class(upper(q.shift, word));
             if let Some(of) = q.sets.get(class) {
@@ -119,7 +126,7 @@ impl Rest {
     }
     pub(super) fn heap_bytes(&self) -> usize {
         let quarter = |q: &Quarter| {
-            size_of::<Quarter>() + q.axis.heap_bytes() + q.sets.capacity() * size_of::<Set>()
+            size_of::<Quarter>() + q.axis.heap_bytes() + q.sets.capacity() * size_of::<Whole>()
         };
         let asks = self.asks.capacity() * size_of::<Asks>()
             + self.numbers.capacity() * (size_of::<(Asks, u16)>() + 1);
@@ -155,7 +162,9 @@ mod tests {
             let all = || first.iter().chain(&later);
             let of = all().zip(&keys).map(|(a, k)| a.value | k & !a.mask);
             for key in keys.iter().copied().chain(of) {
-                let set = rest.set(key);
+                let set: Whole = rest.set(key);
+                let half: Half = rest.set(key);
+                prop_assert_eq!(half, Half::of(&set));
                 prop_assert!(set.has(OTHER) && !set.has(NONE));
                 for one in all() {
                     let number = rest.number(*one);
@@ -172,7 +181,7 @@ mod tests {
         let all: Vec<Asks> = (0..2000).map(each).collect();
         let mut rest = Rest::new(&all).unwrap();
         let with = all.iter().filter(|a| rest.number(**a) != OTHER).count();
-        assert_eq!(with, usize::from(OTHER));
+        assert_eq!(with, MOST);
         assert_eq!(rest.learn(Asks { mask: 0xff, value: 3 }), OTHER);
     }
 }
