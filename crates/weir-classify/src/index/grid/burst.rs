@@ -2,7 +2,7 @@
 //!
 //! Called by `grid` alone.
 
-use super::lists::Best;
+use super::lists::{Beside, Best};
 use super::{Grid, Kind, W};
 use crate::index::burst::Told;
 use crate::index::place::Words;
@@ -167,9 +167,14 @@ impl Work for Looked<'_> {
         at.first = cells.first(lanes, at.cell, at.word, &set);
         let mut lines = cells.lines(lanes, at.cell, &key, Best::NONE);
         let mut best = cells.told(at.first);
-        for (kind, list) in [(Kind::Column, at.across), (Kind::Row, at.down), (Kind::Other, 0)] {
-            lines += grid.of(kind).lines(lanes, usize::from(list), &key, best);
-            best = grid.of(kind).best(lanes, usize::from(list), &key, best);
+        let lists = [
+            (Kind::Column, at.across, Beside::Down),
+            (Kind::Row, at.down, Beside::Across),
+            (Kind::Other, 0, Beside::Both),
+        ];
+        for (kind, list, beside) in lists {
+            lines += grid.of(kind).lines(lanes, list.into(), &key, best);
+            best = grid.of(kind).best(lanes, list.into(), &key, best, beside);
         }
         lines
     }

@@ -54,6 +54,15 @@ pub(super) enum Beside {
 }
 
 impl Beside {
+    #[inline(always)]
+    const fn has(self, axis: usize) -> bool {
+        match self {
+            Self::Neither => false,
+            Self::Across => axis == 0,
+            Self::Down => axis == 1,
+            Self::Both => true,
+        }
+    }
     fn axes(self) -> &'static [usize] {
         match self {
             Self::Neither => &[],
@@ -369,13 +378,21 @@ impl Lists {
         let Some(numbers) = self.rest.get(at / LINE) else { return 0 };
         lanes.members(numbers, rest) >> (at % LINE)
     }
-    /// The same by all that its rules ask.
+    /// The same by all that its rules ask. `beside` is this list's: who says it where this is compiled spares the question.
     #[inline(always)]
-    fn fits<L: Lanes, const SET: usize>(&self, lanes: L, at: usize, key: &Key<'_, SET>) -> u32 {
+    fn fits<L: Lanes, const SET: usize>(
+        &self,
+        lanes: L,
+        at: usize,
+        key: &Key<'_, SET>,
+        beside: Beside,
+    ) -> u32 {
         let mut fit = self.fits_rest(lanes, at, key.rest);
-        for axis in self.beside.axes() {
-            let Some(numbers) = self.axes[*axis].get(at / LINE) else { return 0 };
-            fit &= lanes.members(numbers, key.axes[*axis]) >> (at % LINE);
+        for axis in 0..2 {
+            if beside.has(axis) {
+                let Some(numbers) = self.axes[axis].get(at / LINE) else { return 0 };
+                fit &= lanes.members(numbers, key.axes[axis]) >> (at % LINE);
+            }
         }
         fit
     }
@@ -439,7 +456,7 @@ impl Lists {
     fn is_better(&self, at: usize, best: Best) -> bool {
         !at.is_multiple_of(LINE) || self.tops.get(at / LINE).is_some_and(|top| *top > best.rank)
     }
-    /// The best rule of a list that a key fits, if its rank is above `best`; else that.
+    /// The best rule of a list that a key fits, if its rank is above `best`; else that. `beside` is this list's.
     #[inline(always)]
     pub(super) fn best<L: Lanes, const SET: usize>(
         &self,
@@ -447,6 +464,7 @@ impl Lists {
         list: usize,
         key: &Key<'_, SET>,
         best: Best,
+        beside: Beside,
     ) -> Best {
         if self.bests.get(list).is_none_or(|b| *b <= best.rank) {
             return best;
@@ -454,7 +472,7 @@ impl Lists {
         let Some(head) = self.heads.get(list).copied() else { return best };
         let (mut at, mut left) = head.span();
         while left > 0 && self.is_better(at, best) {
-            let fit = u64::from(self.fits(lanes, at, key)) & low(left);
+            let fit = u64::from(self.fits(lanes, at, key, beside)) & low(left);
             if let Some(found) = self.settled(at, fit, key.word) {
                 let found = self.told(found);
                 return if found.rank > best.rank { found } else { best };
@@ -478,7 +496,7 @@ impl Lists {
         let Some((mut at, mut left)) = self.heads.get(list).map(|h| h.span()) else { return 0 };
         let (mut lines, mut compared) = (0, 0);
         while left > 0 && self.is_better(at, best) {
-            let fit = u64::from(self.fits(lanes, at, key)) & low(left);
+            let fit = u64::from(self.fits(lanes, at, key, self.beside)) & low(left);
             let found = self.settled(at, fit, key.word);
             lines += 1;
             compared += (fit & low(found.map_or(LINE, |f| f - at))).count_ones() as usize;
@@ -532,7 +550,7 @@ mod tests {
         fn run<L: Lanes>(self, lanes: L) -> Self::Out {
             let Self { lists, list, key, than } = self;
             let than = Best { rank: than, id: RuleId(0) };
-            let best = |than| lists.best(lanes, list, &key, than).rank;
+            let best = |than| lists.best(lanes, list, &key, than, lists.beside).rank;
             (lists.first(lanes, list, key.word, key.rest), best(Best::NONE), best(than))
         }
     }

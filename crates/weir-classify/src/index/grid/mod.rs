@@ -395,9 +395,9 @@ impl Grid {
     fn best<L: Lanes, const SET: usize>(&self, lanes: L, at: &At, set: &Set<SET>) -> Option<Best> {
         let key = self.plan.key(at, set);
         let best = self.of(Kind::Cell).told(at.first);
-        let best = self.of(Kind::Column).best(lanes, usize::from(at.across), &key, best);
-        let best = self.of(Kind::Row).best(lanes, usize::from(at.down), &key, best);
-        let best = self.of(Kind::Other).best(lanes, 0, &key, best);
+        let best = self.of(Kind::Column).best(lanes, at.across.into(), &key, best, Beside::Down);
+        let best = self.of(Kind::Row).best(lanes, at.down.into(), &key, best, Beside::Across);
+        let best = self.of(Kind::Other).best(lanes, 0, &key, best, Beside::Both);
         (best.rank != 0 && !at.is_other).then_some(best)
     }
     /// First half of a lookup: asks for what the second reads.
